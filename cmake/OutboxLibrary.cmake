@@ -1,0 +1,57 @@
+# outbox_library(<component> SOURCES … HEADERS … [PUBLIC …] [PRIVATE …] [REQUIRES …]): one shape for every component.
+#
+# Target outbox_<component>, alias outbox::<component>, its own export set and pkg-config file, hidden symbols.
+# HEADERS are public, relative to include/. PUBLIC and PRIVATE are what it links; REQUIRES names the components
+# and pkg-config modules that the .pc file mentions.
+include(GNUInstallDirs)
+include(GenerateExportHeader)
+
+set(OUTBOX_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor
+  -Woverloaded-virtual -Wimplicit-fallthrough)
+
+# What only this project's own targets are built with: warnings and sanitizers never reach a consumer.
+function(outbox_own_flags target)
+  target_compile_options(${target} PRIVATE ${OUTBOX_WARNINGS})
+  if(OUTBOX_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${OUTBOX_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${OUTBOX_SANITIZE})
+  endif()
+endfunction()
+
+function(outbox_library component)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;PUBLIC;PRIVATE;REQUIRES")
+  set(target outbox_${component})
+  set(include_dir ${PROJECT_SOURCE_DIR}/include)
+  set(generated_dir ${PROJECT_BINARY_DIR}/include)
+  list(TRANSFORM arg_HEADERS PREPEND ${include_dir}/)
+
+  add_library(${target})
+  add_library(outbox::${component} ALIAS ${target})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  outbox_own_flags(${target})
+  generate_export_header(${target} BASE_NAME outbox_${component}
+    EXPORT_FILE_NAME ${generated_dir}/outbox/detail/${component}_export.hpp)
+  target_sources(${target} PRIVATE ${arg_SOURCES}
+    PUBLIC FILE_SET HEADERS BASE_DIRS ${include_dir} ${generated_dir}
+      FILES ${arg_HEADERS} ${generated_dir}/outbox/detail/${component}_export.hpp)
+  target_link_libraries(${target} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+  set_target_properties(${target} PROPERTIES
+    EXPORT_NAME ${component} OUTPUT_NAME outbox-${component}
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
+
+  if(OUTBOX_INSTALL)
+    install(TARGETS ${target} EXPORT outbox-${component}-targets
+      LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
+      ARCHIVE COMPONENT development
+      FILE_SET HEADERS COMPONENT development)
+    install(EXPORT outbox-${component}-targets NAMESPACE outbox:: COMPONENT development
+      DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/outbox)
+    list(JOIN arg_REQUIRES " " pc_requires)
+    set(pc_component ${component})
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/outbox.pc.in outbox-${component}.pc @ONLY)
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/outbox-${component}.pc COMPONENT development
+      DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  endif()
+endfunction()

@@ -1,0 +1,134 @@
+// An event: what happened, to which aggregate, with which payload.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <outbox/clock.hpp>
+#include <outbox/detail/core_export.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace outbox::inline v0 {
+
+/// The aggregate type of an event that names none.
+inline constexpr std::string_view global_aggregate = "__GLOBAL__";
+
+/// Names and values that travel beside the payload. Sorted by name; a name occurs once.
+using headers = std::map<std::string, std::string, std::less<>>;
+
+/// The thing an event is about, as in {"order", "42"}.
+struct aggregate {
+  std::string type{};  ///< At most 64 characters. Empty: `global_aggregate`.
+  std::string id{};    ///< At most 128 characters. Empty: none.
+};
+
+/// Limits that an event is checked against when it is made. A node checks again with its own, so that a payload made
+/// under looser limits does not slip in.
+struct event_limits {
+  std::size_t payload_bytes = std::size_t{1} << 20;       ///< Default 1 MiB.
+  std::size_t header_count = 64;                          ///< Default 64.
+  std::size_t header_bytes = std::size_t{64} << 10;       ///< Names and values together. Default 64 KiB.
+  std::size_t json_depth = 512;                           ///< Nesting of a JSON payload. Default 512: databases recurse.
+};
+
+/// Everything about an event that has a default.
+struct event_options {
+  /// Default: a new ULID, which grows within a process. Own ids: 1 … 36 characters, unique in the table.
+  std::string id{};
+
+  /// Default: none, which is stored as `global_aggregate`.
+  outbox::v0::aggregate aggregate{};
+
+  /// Passed through to the listener; the library does nothing with it. At most 64 characters. Default: none.
+  std::string tenant{};
+
+  /// Default: none. A name must not be empty; neither names nor values may have CR, LF or NUL.
+  outbox::v0::headers headers{};
+
+  /// When it happened, by the caller's clock: data only, nothing is ordered or timed by it. Default: now.
+  std::optional<instant> occurred_at{};
+
+  /// Not before this instant. Must not be before `occurred_at`. Default: at once. Excludes `deliver_after`.
+  std::optional<instant> available_at{};
+
+  /// Not before this long after the insert, by the store's clock. Must be positive. Excludes `available_at`.
+  std::optional<std::chrono::milliseconds> deliver_after{};
+
+  /// What an ordered node keeps in order. At most 128 characters. Default: the aggregate.
+  std::string ordering_key{};
+};
+
+/// How a payload is stored: JSON text comes back byte for byte and is readable in the table; bytes are opaque.
+enum class payload_kind { json, bytes };
+
+/// The fields of an event as a store keeps them. Plain data: only `event` promises that it is valid.
+struct event_record {
+  std::string id;
+  std::string type;
+  outbox::v0::aggregate aggregate;
+  std::string tenant;
+  outbox::v0::headers headers;
+  std::string payload;
+  payload_kind kind = payload_kind::json;
+  std::string content_type;
+  std::string ordering_key;
+  instant occurred_at{};
+  std::optional<instant> available_at;
+  std::optional<std::chrono::milliseconds> deliver_after;
+};
+
+/// An immutable, valid event. Copies share one block of memory, so they are cheap and safe to use from any thread.
+class OUTBOX_CORE_EXPORT event {
+ public:
+  /// An event with a JSON payload. Throws `error` (invalid_event, `field()`) if anything breaks a rule; so do all makers.
+  [[nodiscard]] static event json(std::string_view type, std::string payload, event_options options = {},
+                                  event_limits const& limits = {});
+
+  /// An event with an opaque payload; `content_type` as in "application/protobuf", at most 128 characters.
+  [[nodiscard]] static event bytes(std::string_view type, std::string payload, std::string content_type,
+                                   event_options options = {}, event_limits const& limits = {});
+  [[nodiscard]] static event bytes(std::string_view type, std::span<std::byte const> payload, std::string content_type,
+                                   event_options options = {}, event_limits const& limits = {});
+
+  /// For stores: a row as it was found. Foreign writers make rows too, so nothing is checked.
+  [[nodiscard]] static event restore(event_record record);
+
+  [[nodiscard]] std::string const& id() const noexcept { return data_->id; }
+  [[nodiscard]] std::string const& type() const noexcept { return data_->type; }
+  [[nodiscard]] std::string const& aggregate_type() const noexcept { return data_->aggregate.type; }
+  [[nodiscard]] std::string const& aggregate_id() const noexcept { return data_->aggregate.id; }
+  [[nodiscard]] std::string const& tenant() const noexcept { return data_->tenant; }
+  [[nodiscard]] outbox::v0::headers const& headers() const noexcept { return data_->headers; }
+  [[nodiscard]] std::string const& payload() const noexcept { return data_->payload; }
+  [[nodiscard]] payload_kind kind() const noexcept { return data_->kind; }
+  [[nodiscard]] std::string const& content_type() const noexcept { return data_->content_type; }
+  [[nodiscard]] std::string const& ordering_key() const noexcept { return data_->ordering_key; }
+  [[nodiscard]] instant occurred_at() const noexcept { return data_->occurred_at; }
+  [[nodiscard]] std::optional<instant> available_at() const noexcept { return data_->available_at; }
+  [[nodiscard]] std::optional<std::chrono::milliseconds> deliver_after() const noexcept { return data_->deliver_after; }
+
+  /// True if it asks to be delivered later than at once.
+  [[nodiscard]] bool delayed() const noexcept;
+
+  /// What it weighs in a node's memory: payload, headers and names.
+  [[nodiscard]] std::size_t size_bytes() const noexcept;
+
+  [[nodiscard]] event_record const& record() const noexcept { return *data_; }
+
+ private:
+  explicit event(event_record record);
+
+  std::shared_ptr<event_record const> data_;
+};
+
+/// Throws `error` (invalid_event) if `e` is over `limits`.
+OUTBOX_CORE_EXPORT void check_limits(event const& e, event_limits const& limits);
+
+/// A new ULID: 26 characters, greater than every one made before in this process.
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string new_event_id();
+
+}  // namespace outbox::inline v0

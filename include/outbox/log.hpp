@@ -1,0 +1,23 @@
+// How the library speaks to whoever runs it.
+#pragma once
+
+#include <functional>
+#include <outbox/detail/core_export.hpp>
+#include <string_view>
+
+namespace outbox::inline v0 {
+
+/// debug: every step. info: a node started, stopped, took over. warning: the hot path was full, a lease was lost,
+/// the store is away. error: an event died, or a loop met an error that is not transient.
+enum class log_level { debug, info, warning, error };
+
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string_view name(log_level level) noexcept;
+
+/// Called from the node's threads, one call at a time per node, with no lock of the engine held. `message` is one
+/// line and lives only during the call. What it throws is swallowed: logging never harms delivery.
+using log_function = std::function<void(log_level level, std::string_view message)>;
+
+/// The default: warnings and errors to standard error, one line each.
+OUTBOX_CORE_EXPORT void log_to_stderr(log_level level, std::string_view message);
+
+}  // namespace outbox::inline v0

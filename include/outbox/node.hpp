@@ -1,0 +1,142 @@
+// A node: the running part of an outbox. And its writer, which is all that business code needs.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <outbox/codec.hpp>
+#include <outbox/detail/core_export.hpp>
+#include <outbox/metrics.hpp>
+#include <outbox/options.hpp>
+#include <outbox/transaction.hpp>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace outbox::inline v0 {
+
+namespace core {
+class node_core;
+class runtime;
+}  // namespace core
+
+/// The id of a written event. Tests false if nothing was written.
+class event_id {
+ public:
+  event_id() = default;
+  explicit event_id(std::string value) : value_{std::move(value)} {}
+
+  explicit operator bool() const noexcept { return !value_.empty(); }
+  [[nodiscard]] std::string const& str() const noexcept { return value_; }
+  friend bool operator==(event_id const&, event_id const&) = default;
+
+ private:
+  std::string value_;
+};
+
+/// Writes events in the caller's transaction. A cheap handle: copy it, use it from any thread (a transaction, of course,
+/// belongs to one thread at a time). It works before `start()` and after `stop()` too: rows are then left to a poller.
+///
+/// All of it throws `error`: no_transaction before any SQL, invalid_event before any SQL, else what the database says.
+/// It never waits for a listener, and holds no lock while the database works.
+class OUTBOX_CORE_EXPORT writer {
+ public:
+  /// `write(tx, order_placed{…}, {.aggregate = {"order", "42"}})`.
+  template <class Tx, typed_event T>
+  event_id write(Tx& tx, T const& value, event_options options = {}) const {
+    return write_one(join(tx), make_event(value, std::move(options), limits()));
+  }
+
+  /// An event made before.
+  template <class Tx>
+  event_id write(Tx& tx, event const& e) const {
+    return write_one(join(tx), e);
+  }
+
+  /// A JSON payload by name or enum.
+  template <class Tx>
+  event_id write(Tx& tx, type_name type, std::string json_payload, event_options options = {}) const {
+    return write_one(join(tx), event::json(type.view(), std::move(json_payload), std::move(options), limits()));
+  }
+
+  /// Several at once, cheaper than one by one; the ids of the rows really written, in order.
+  template <class Tx>
+  std::vector<event_id> write_all(Tx& tx, std::span<event const> events) const {
+    return write_many(join(tx), events);
+  }
+
+  /// The node's limits, for whoever makes events beforehand.
+  [[nodiscard]] event_limits const& limits() const noexcept;
+
+ private:
+  friend class node;
+  explicit writer(std::shared_ptr<core::node_core> core) : core_{std::move(core)} {}
+
+  event_id write_one(transaction_ref tx, event const& e) const;
+  std::vector<event_id> write_many(transaction_ref tx, std::span<event const> events) const;
+
+  std::shared_ptr<core::node_core> core_;
+};
+
+/// How a node is. `healthy` is false while the store is away or every worker is stuck past its listener's timeout.
+struct node_health {
+  bool running = false;
+  bool active = false;   ///< False while a single node stands by for another.
+  bool healthy = false;
+  std::string reason{};  ///< Empty if healthy.
+};
+
+/// Made by a factory below. Making one starts no thread.
+///
+/// Threads: `start()` makes one per worker and one each to poll, settle and renew. All functions may be called from any
+/// thread. `stop()` from within a listener only asks for the stop and returns false; somebody else must wait.
+class OUTBOX_CORE_EXPORT node {
+ public:
+  node(node&&) noexcept;
+  node& operator=(node&&) noexcept;
+
+  /// Stops with the configured drain, then waits for listeners that still run.
+  ~node();
+
+  [[nodiscard]] outbox::v0::writer writer() const;
+
+  /// Throws `error`: lifecycle if it was started or stopped before, mode_conflict if a live node of another mode is on
+  /// the table, unavailable if the store cannot be asked. What had been started is closed again.
+  void start();
+
+  /// `start()`, wait for the token, `stop()`.
+  void run(std::stop_token token);
+
+  /// Claims nothing more, lets queued events finish until the deadline, releases the rest, settles what finished.
+  /// True if everything was finished and settled; false if a listener still runs or the store is away.
+  bool stop();
+  bool stop(std::chrono::milliseconds drain);
+
+  /// Looks at the table now: somebody wrote rows that this node was not told of.
+  void wake() noexcept;
+
+  /// One claim now, by the calling thread; how many rows it brought. Throws `error` (lifecycle) if not started.
+  std::size_t poll_once();
+
+  [[nodiscard]] node_counters counters() const;
+  [[nodiscard]] node_health health() const;
+
+  /// "host:pid:random": what its tokens begin with.
+  [[nodiscard]] std::string const& incarnation() const noexcept;
+
+ private:
+  friend OUTBOX_CORE_EXPORT node single_node(single_node_options);
+  friend OUTBOX_CORE_EXPORT node multi_node(multi_node_options);
+  explicit node(std::shared_ptr<core::node_core> core);
+
+  std::shared_ptr<core::node_core> core_;
+  std::unique_ptr<core::runtime> runtime_;
+};
+
+/// Throw `error` (invalid_option) naming the field.
+[[nodiscard]] OUTBOX_CORE_EXPORT node single_node(single_node_options options);
+[[nodiscard]] OUTBOX_CORE_EXPORT node multi_node(multi_node_options options);
+
+}  // namespace outbox::inline v0

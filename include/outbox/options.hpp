@@ -1,0 +1,119 @@
+// What a node can be told. Every field has a default; a struct has no field that its mode ignores.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <outbox/clock.hpp>
+#include <outbox/event.hpp>
+#include <outbox/listener.hpp>
+#include <outbox/log.hpp>
+#include <outbox/metrics.hpp>
+#include <outbox/retry.hpp>
+#include <outbox/store.hpp>
+#include <string>
+
+namespace outbox::inline v0 {
+
+/// How the poller looks for rows that the hot path did not deliver.
+struct poll_options {
+  /// How long it waits when it found nothing and knows of nothing. Default 5 s. A retry or a delayed event that falls
+  /// due earlier is found when it is due. 1 ms … 1 h.
+  std::chrono::milliseconds every{5000};
+
+  /// Rows per claim; while batches are full the next claim follows at once. Default 50. 1 … 10,000.
+  std::size_t batch = 50;
+
+  /// Leaves rows younger than this. Default 0: not needed, because rows are born claimed. At most 1 h.
+  std::chrono::milliseconds skip_recent{0};
+};
+
+/// What a node may hold in memory. A write that finds no slot still succeeds; the poller delivers it later.
+struct queue_options {
+  std::size_t hot = 1000;    ///< Events taken over at commit. Default 1000. 1 … 1,000,000.
+  std::size_t cold = 1000;   ///< Rows claimed by the poller. Default 1000. 1 … 1,000,000.
+  std::size_t bytes = std::size_t{64} << 20;  ///< Both together, half each. Default 64 MiB. At least 64 KiB.
+};
+
+/// What happens to an event that no listener serves.
+enum class unroutable {
+  dead,   ///< DEAD at once: somebody forgot a listener.
+  leave,  ///< Deferred by 30 s, not counted: for rolling deploys, where newer nodes know more.
+};
+
+/// Leases and the limits that end what would never end.
+struct lease_options {
+  /// How long a row stays with a node that says nothing. Renewed at a quarter of it. Default 30 s. 1 s … 1 h.
+  /// With many nodes this is how long a crash delays what the crashed node held.
+  std::chrono::milliseconds duration{30'000};
+
+  /// A row whose owners vanished this often is DEAD. Default 5. 2 … 1000.
+  std::int32_t max_crashes = 5;
+};
+
+/// A node that is alone on its table, or whose twin stands by: a second one waits until the first is gone.
+struct single_node_options {
+  /// Required.
+  std::shared_ptr<outbox::v0::store> store{};
+
+  /// Required unless every event should be DEAD.
+  outbox::v0::listeners listeners{};
+
+  /// Threads that call listeners. Default 4. 1 … 1024.
+  std::size_t workers = 4;
+
+  /// In logs and `outbox_node`. Default: the host name.
+  std::string name{};
+
+  poll_options poll{};
+  retry_policy retry{};
+  queue_options queue{};
+  lease_options lease{};
+
+  /// How long a listener may take. Default 5 min. A route may have its own. 1 ms … 24 h.
+  std::chrono::milliseconds listener_timeout{300'000};
+
+  /// False: every event goes through the table and the poller. Default true.
+  bool hot_path = true;
+
+  outbox::v0::unroutable unroutable = outbox::v0::unroutable::dead;
+
+  /// Checked at `write()`.
+  event_limits limits{};
+
+  /// How long `stop()` and the destructor let queued events finish. Default 5 s.
+  std::chrono::milliseconds drain{5000};
+
+  /// Default: `log_to_stderr`.
+  log_function log = log_to_stderr;
+
+  /// Default: none.
+  std::shared_ptr<outbox::v0::metrics> metrics{};
+
+  /// Default: the machine's clock.
+  std::shared_ptr<outbox::v0::clock const> clock{};
+};
+
+/// One of many nodes on a table. What a crashed one held goes to the others when its lease is over.
+/// The fields mean what they mean in `single_node_options`.
+struct multi_node_options {
+  std::shared_ptr<outbox::v0::store> store{};
+  outbox::v0::listeners listeners{};
+  std::size_t workers = 4;
+  std::string name{};
+  poll_options poll{};
+  retry_policy retry{};
+  queue_options queue{};
+  lease_options lease{};
+  std::chrono::milliseconds listener_timeout{300'000};
+  bool hot_path = true;
+  outbox::v0::unroutable unroutable = outbox::v0::unroutable::dead;
+  event_limits limits{};
+  std::chrono::milliseconds drain{5000};
+  log_function log = log_to_stderr;
+  std::shared_ptr<outbox::v0::metrics> metrics{};
+  std::shared_ptr<outbox::v0::clock const> clock{};
+};
+
+}  // namespace outbox::inline v0

@@ -1,0 +1,16 @@
+// Everything a small program needs, but the store: include that of your database beside this.
+#pragma once
+
+#include <outbox/clock.hpp>
+#include <outbox/codec.hpp>
+#include <outbox/error.hpp>
+#include <outbox/event.hpp>
+#include <outbox/listener.hpp>
+#include <outbox/log.hpp>
+#include <outbox/metrics.hpp>
+#include <outbox/node.hpp>
+#include <outbox/options.hpp>
+#include <outbox/retry.hpp>
+#include <outbox/store.hpp>
+#include <outbox/transaction.hpp>
+#include <outbox/version.hpp>

@@ -1,0 +1,34 @@
+// When a failed event is tried again, and how often.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <outbox/detail/core_export.hpp>
+
+namespace outbox::inline v0 {
+
+/// Exponential backoff with jitter.
+///
+/// The n-th failure waits `min(cap, base * 2^(n-1))` times a factor drawn from [0.5, 1.5), so that events which
+/// failed together do not come back together. The factor comes after the cap: a wait can be half as long again.
+struct backoff {
+  /// Wait after the first failure. Default 200 ms. Must be positive.
+  std::chrono::milliseconds base{200};
+
+  /// The wait stops doubling here. Default one minute. Must not be less than `base`.
+  std::chrono::milliseconds cap{60'000};
+
+  /// The wait after failure number `failures` (1 = the first), for a `jitter` in [0, 1).
+  /// The caller brings the randomness, so that a test or a simulation can repeat it.
+  [[nodiscard]] OUTBOX_CORE_EXPORT std::chrono::milliseconds delay(std::int32_t failures, double jitter) const noexcept;
+};
+
+/// How often, and how patiently.
+struct retry_policy {
+  /// The event is DEAD after this many counted failures. Default 10. 1 means: no second try. 1 … 1,000,000.
+  std::int32_t max_attempts = 10;
+
+  outbox::v0::backoff backoff{};
+};
+
+}  // namespace outbox::inline v0

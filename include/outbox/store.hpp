@@ -1,0 +1,259 @@
+// The store: every touchpoint with whatever keeps the rows.
+//
+// A row is pending (NEW or RETRY) until a settlement makes it DONE or DEAD. A pending row may have an owner: a token and
+// a lease. The token is new for every birth and every claim, so it is the fence: settling, renewing and releasing touch a
+// row only while it carries the token they name. The store's own clock computes every instant when a statement runs.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <outbox/clock.hpp>
+#include <outbox/detail/core_export.hpp>
+#include <outbox/event.hpp>
+#include <outbox/transaction.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace outbox::inline v0 {
+
+/// As stored: NEW and RETRY are pending, DONE and DEAD are terminal.
+enum class event_status : std::uint8_t {
+  created = 0,    ///< NEW
+  delivered = 1,  ///< DONE
+  retry = 2,      ///< RETRY
+  dead = 3,       ///< DEAD
+};
+
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string_view name(event_status s) noexcept;
+
+/// Who holds a row: "<incarnation>/<number>". At most 128 characters.
+using owner_token = std::string;
+
+/// A row to be inserted. With an empty token it is born without an owner, so that a poller finds it.
+struct insertion {
+  event const* what = nullptr;
+  std::string_view token{};
+  std::chrono::milliseconds lease{};
+};
+
+/// A row that somebody holds. `locator` is the store's own way to find it fast, 0 if it has none yet.
+struct row_handle {
+  std::string id{};
+  owner_token token{};
+  std::int64_t locator = 0;
+};
+
+/// Rows with one crash left are suspects: they are claimed alone, so that none dies for a neighbour.
+enum class suspects { leave, take_one };
+
+struct claim_request {
+  owner_token token{};                    ///< The new owner. Never used before.
+  std::size_t limit = 50;                 ///< At most this many rows (with `take_one`: 1).
+  std::size_t max_bytes = SIZE_MAX;       ///< Stops before the rows' payloads exceed this, but takes at least one.
+  std::chrono::milliseconds lease{};
+  std::int32_t max_crashes = 5;           ///< A row found past this is made DEAD by the claim.
+  outbox::v0::suspects suspects = suspects::leave;
+  bool unowned_only = false;              ///< Leaves rows whose lease has run out to their owners: for after an outage.
+  std::chrono::milliseconds skip_recent{};  ///< Leaves rows inserted less than this ago.
+};
+
+/// A row that was claimed, in the order of the claim.
+struct claimed_row {
+  row_handle handle;
+  outbox::v0::event event;
+  std::int32_t attempts = 0;     ///< Counted failures so far.
+  std::int32_t crashes = 0;      ///< Owners that never settled, this claim's included.
+  std::string progress{};        ///< What the last settlement wrote.
+  std::string malformed{};       ///< Not empty: the row cannot be read, and why. It should die.
+};
+
+/// A row that the claim itself made DEAD because its crashes are used up.
+struct killed_row {
+  std::string id{};
+  std::string type{};
+  std::int32_t crashes = 0;
+};
+
+struct claim_reply {
+  std::vector<claimed_row> rows{};
+  std::vector<killed_row> killed{};
+  bool more = false;                         ///< Stopped at `limit` or `max_bytes`: other rows may be due.
+  bool suspects_waiting = false;             ///< A suspect is due and was left.
+  instant now{};                             ///< The store's time of the claim.
+  std::optional<instant> next_due{};         ///< The first instant after `now` at which another row can be claimed.
+  std::chrono::milliseconds oldest_lag{};    ///< How long the first due row has been due; 0 if none was.
+};
+
+/// How a row is settled.
+enum class outcome : std::uint8_t {
+  delivered,  ///< DONE; clears the error.
+  retry,      ///< RETRY, due after `delay`.
+  defer,      ///< NEW, due after `delay`; an empty error leaves the last one.
+  dead,       ///< DEAD.
+  release,    ///< As it was, without an owner; attempts, crashes, status and due instant stay.
+};
+
+struct settlement {
+  row_handle row{};
+  outcome what = outcome::delivered;
+  std::int32_t counted = 0;           ///< Added to attempts: 1 for a counted failure, else 0.
+  std::chrono::milliseconds delay{};  ///< For retry and defer.
+  std::string error{};                ///< Valid UTF-8, no NUL, at most 4000 characters.
+  std::string progress{};             ///< Written with every outcome but release.
+};
+
+/// Deletes terminal rows that ended long enough ago.
+struct purge_request {
+  std::chrono::milliseconds retention{};  ///< Counted from `done_at`.
+  bool done = true;
+  bool dead = true;
+  std::size_t limit = 500;
+};
+
+/// Which dead rows; empty fields match all.
+struct dead_filter {
+  std::string event_type{};
+  std::string aggregate_type{};
+};
+
+struct dead_event {
+  outbox::v0::event event;
+  std::int32_t attempts = 0;
+  std::int32_t crashes = 0;
+  std::string last_error{};
+  std::optional<instant> done_at{};
+};
+
+/// A row as a tool shows it.
+struct row_view {
+  outbox::v0::event event;
+  event_status status = event_status::created;
+  std::int64_t seq = 0;
+  std::int32_t attempts = 0;
+  std::int32_t crashes = 0;
+  instant available_at{};
+  instant inserted_at{};
+  std::optional<instant> done_at{};
+  owner_token locked_by{};
+  std::optional<instant> lease_until{};
+  std::string last_error{};
+  std::string progress{};
+};
+
+struct table_counts {
+  std::uint64_t created = 0, retry = 0, done = 0, dead = 0;
+  [[nodiscard]] std::uint64_t pending() const noexcept { return created + retry; }
+};
+
+/// How nodes share a table.
+enum class node_mode : std::uint8_t { single_node, multi_node, ordered, writer_only };
+
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string_view name(node_mode m) noexcept;
+
+/// A node, for tools and for I12. A node whose lease is over is gone.
+struct node_row {
+  std::string incarnation{};
+  std::string name{};
+  std::string version{};
+  node_mode mode = node_mode::multi_node;
+  std::chrono::milliseconds lease{};
+  std::uint64_t held = 0;
+};
+
+/// Held by the one node that may dispatch in the modes that allow only one. Destroying it gives it back; it dies with
+/// the process.
+class OUTBOX_CORE_EXPORT dispatch_lock {
+ public:
+  dispatch_lock() = default;
+  dispatch_lock(dispatch_lock const&) = delete;
+  dispatch_lock& operator=(dispatch_lock const&) = delete;
+  virtual ~dispatch_lock();
+
+  /// False once it was lost, as with a connection. No round trip.
+  [[nodiscard]] virtual bool held() const noexcept = 0;
+};
+
+/// What a store can and cannot do.
+struct store_capabilities {
+  std::string_view kind;               ///< "memory", "sqlite", …: the kind of transaction that it takes.
+  bool requires_transaction = true;    ///< False where a store is atomic without one.
+  bool keeps_done_rows = true;         ///< False where done deletes.
+};
+
+/// Reads for tools and tests; never part of delivery.
+class OUTBOX_CORE_EXPORT inspector {
+ public:
+  inspector() = default;
+  inspector(inspector const&) = delete;
+  inspector& operator=(inspector const&) = delete;
+  virtual ~inspector();
+
+  [[nodiscard]] virtual std::optional<row_view> find(std::string_view id) = 0;
+  [[nodiscard]] virtual table_counts counts() = 0;
+  [[nodiscard]] virtual std::vector<node_row> nodes() = 0;  ///< Live ones.
+};
+
+/// The seam between the engine and a database. Every function is safe to call from several threads, is one short
+/// transaction of its own unless it says otherwise, and throws `error`: transient if the same call may succeed later.
+/// A call that threw may still have had its effect, or have it later.
+class OUTBOX_CORE_EXPORT store {
+ public:
+  store() = default;
+  store(store const&) = delete;
+  store& operator=(store const&) = delete;
+  virtual ~store();
+
+  [[nodiscard]] virtual store_capabilities capabilities() const noexcept = 0;
+
+  /// In the caller's transaction. Throws wrong_transaction if that is of another kind or database, before any write.
+  virtual void insert(transaction_ref tx, std::span<insertion const> rows) = 0;
+
+  /// Gives due rows without a live owner to `request.token`, oldest due instant first. Where an expired owner stood, a
+  /// crash is counted; at `max_crashes` the row is made DEAD instead.
+  [[nodiscard]] virtual claim_reply claim(claim_request const& request) = 0;
+
+  /// For each item, in order: true if the row carried the token and was unfinished, so that the outcome was applied.
+  /// Owner and lease are cleared, and crashes too but by a release.
+  [[nodiscard]] virtual std::vector<bool> settle(std::span<settlement const> items) = 0;
+
+  /// For each row, in order: true if it still carried the token; its lease then ends `lease` from now.
+  [[nodiscard]] virtual std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) = 0;
+
+  /// Releases every unfinished row that carries `token`; how many.
+  virtual std::size_t release(std::string_view token) = 0;
+
+  /// Ends now the leases of all owners that are not of `incarnation`; how many. Only under the dispatch lock.
+  virtual std::size_t expire_others(std::string_view incarnation) = 0;
+
+  /// Null if another process or node has it.
+  [[nodiscard]] virtual std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) = 0;
+
+  /// Writes or renews a node's row; deletes rows expired for a day.
+  virtual void announce(node_row const& node) = 0;
+  virtual void retire(std::string_view incarnation) = 0;
+
+  /// Deletes up to `limit` terminal rows past retention; how many.
+  virtual std::size_t purge(purge_request const& request) = 0;
+
+  /// Dead rows, oldest first.
+  [[nodiscard]] virtual std::vector<dead_event> dead(dead_filter const& filter, std::size_t limit) = 0;
+  [[nodiscard]] virtual std::uint64_t count_dead(dead_filter const& filter) = 0;
+
+  /// DEAD to NEW, due now: attempts, crashes, error and `done_at` cleared, progress kept. False if it is not dead.
+  virtual bool replay(std::string_view id) = 0;
+
+  /// Replays up to `limit` dead rows that died no later than `died_by`, oldest first; how many.
+  virtual std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) = 0;
+
+  /// The store's clock.
+  [[nodiscard]] virtual instant now() = 0;
+
+  [[nodiscard]] virtual inspector& inspect() = 0;
+};
+
+}  // namespace outbox::inline v0

@@ -1,0 +1,97 @@
+// The caller's transaction, as much of it as an outbox needs to know.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <outbox/detail/core_export.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace outbox::inline v0 {
+
+/// Told how a transaction ended. Exactly one of the three is called, once, on the thread that ended it.
+///
+/// All of it is noexcept and does no I/O: after COMMIT nothing of the outbox may harm the caller. An observer may
+/// outlive its node; it then does nothing.
+class OUTBOX_CORE_EXPORT transaction_observer {
+ public:
+  transaction_observer() = default;
+  transaction_observer(transaction_observer const&) = delete;
+  transaction_observer& operator=(transaction_observer const&) = delete;
+  virtual ~transaction_observer();
+
+  /// The events whose rows must be there when the transaction commits.
+  [[nodiscard]] virtual std::size_t size() const noexcept = 0;
+  [[nodiscard]] virtual std::string const& event_id(std::size_t index) const noexcept = 0;
+
+  /// Before COMMIT: row `index` is gone, because a savepoint was rolled back. It will not be delivered.
+  virtual void absent(std::size_t index) noexcept = 0;
+
+  virtual void committed() noexcept = 0;
+  virtual void rolled_back() noexcept = 0;
+  virtual void in_doubt() noexcept = 0;  ///< The outcome of COMMIT is unknown.
+};
+
+/// What a kind of transaction can do; one static table per kind. `tx` is what the `transaction_ref` was made with.
+struct transaction_operations {
+  /// "memory", "sqlite", …: a store refuses a transaction of another kind.
+  std::string_view kind;
+
+  /// True between BEGIN and its end. No round trip.
+  bool (*active)(void const* tx) noexcept;
+
+  /// Registers an observer and returns true, or returns false if this kind cannot tell how it ends.
+  bool (*enlist)(void* tx, std::shared_ptr<transaction_observer> observer);
+};
+
+/// A caller's transaction with its type gone: two pointers, not owning, like a string_view. For layers that must not be
+/// templates; everyone else passes the transaction itself.
+class transaction_ref {
+ public:
+  transaction_ref(void* tx, transaction_operations const& operations) noexcept : tx_{tx}, operations_{&operations} {}
+
+  [[nodiscard]] std::string_view kind() const noexcept { return operations_->kind; }
+  [[nodiscard]] bool active() const noexcept { return operations_->active(tx_); }
+  [[nodiscard]] bool enlist(std::shared_ptr<transaction_observer> observer) const {
+    return operations_->enlist(tx_, std::move(observer));
+  }
+
+  /// What the store of this kind casts back.
+  [[nodiscard]] void* target() const noexcept { return tx_; }
+
+ private:
+  void* tx_;
+  transaction_operations const* operations_;
+};
+
+/// Teaches `write()` to join transactions of type `Tx`. Specialised with
+///
+///     static transaction_ref join(Tx& tx);
+///
+/// by the header of a store or an adapter.
+template <class Tx>
+struct transaction_traits;
+
+template <>
+struct transaction_traits<transaction_ref> {
+  static transaction_ref join(transaction_ref& tx) noexcept { return tx; }
+};
+
+/// A transaction type that `write()` accepts.
+template <class Tx>
+concept joinable = requires(Tx& tx) {
+  { transaction_traits<std::remove_cv_t<Tx>>::join(tx) } -> std::same_as<transaction_ref>;
+};
+
+/// The transaction with its type gone.
+template <class Tx>
+[[nodiscard]] transaction_ref join(Tx& tx) {
+  static_assert(joinable<Tx>,
+                "outbox does not know this transaction type; include the header that joins it, such as "
+                "<outbox/memory.hpp>, or specialise outbox::transaction_traits<Tx>");
+  return transaction_traits<std::remove_cv_t<Tx>>::join(tx);
+}
+
+}  // namespace outbox::inline v0

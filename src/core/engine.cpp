@@ -1,0 +1,140 @@
+// Life, slots and stages.
+#include "core/engine.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace outbox::inline v0::core {
+
+engine::engine(engine_settings settings, detail::routes const& routes)
+    : settings_{std::move(settings)}, routes_{routes}, random_{settings_.seed} {}
+
+void engine::open(steady_time now) {
+  open_ = true;
+  poll_wanted_ = true;
+  next_poll_ = now;
+  next_renew_ = now;
+  signals_ |= signal_poll | signal_renew;
+}
+
+void engine::close(steady_time now) {
+  open_ = false;
+  // Transactions that are still open commit without us: their rows are released if we live to see it.
+  while (!births_.empty()) end_birth(*births_.front());
+  settle_not_before_ = now;
+  signals_ |= signal_work | signal_settle | signal_poll | signal_renew;
+}
+
+void engine::release_queued(steady_time /*now*/) {
+  for (auto* queue : {&hot_, &cold_}) {
+    while (!queue->empty()) {
+      ticket& t = *queue->front();
+      t.verdict = {.row = t.handle, .what = outcome::release};
+      move_to(t, stage::finished);
+    }
+  }
+  for (auto const& t : running_) t->stop.request_stop();
+  signals_ |= signal_settle | signal_work;
+}
+
+bool engine::drained() const noexcept {
+  return hot_.empty() && cold_.empty() && running_.empty() && stuck_workers_ == 0;
+}
+
+owner_token engine::new_token() { return settings_.incarnation + "/" + std::to_string(++next_token_); }
+
+bool engine::has_hot_slot(std::size_t bytes) const noexcept {
+  return hot_used_ < settings_.queue.hot && hot_bytes_ + bytes <= settings_.queue.bytes / 2;
+}
+
+ticket_list& engine::list_of(ticket const& t) noexcept {
+  switch (t.at) {
+    case stage::registered: return registered_;
+    case stage::queued: return t.from == source::hot ? hot_ : cold_;
+    case stage::running: return running_;
+    case stage::finished: return finished_;
+    case stage::settling: return settling_;
+    case stage::gone: break;
+  }
+  assert(false && "a ticket that is gone is in no list");
+  return registered_;
+}
+
+void engine::admit(ticket_ptr const& t, stage at) {
+  t->at = at;
+  auto& list = list_of(*t);
+  t->place = list.insert(list.end(), t);
+  [[maybe_unused]] auto const [where, fresh] = by_id_.emplace(t->what.id(), t.get());
+  assert(fresh && "an event is held once");
+  (t->from == source::hot ? hot_used_ : cold_used_) += 1;
+  (t->from == source::hot ? hot_bytes_ : cold_bytes_) += t->bytes;
+}
+
+void engine::move_to(ticket& t, stage at) noexcept {
+  auto& old = list_of(t);
+  t.at = at;
+  auto& list = list_of(t);
+  list.splice(list.end(), old, t.place);
+}
+
+void engine::remove(ticket& t) noexcept {
+  (t.from == source::hot ? hot_used_ : cold_used_) -= 1;
+  (t.from == source::hot ? hot_bytes_ : cold_bytes_) -= t.bytes;
+  by_id_.erase(t.what.id());
+  auto& list = list_of(t);
+  t.at = stage::gone;
+  list.erase(t.place);  // may destroy t
+  if (quarantine_ != quarantine::none && by_id_.empty()) {
+    if (quarantine_ == quarantine::holding) quarantine_ = quarantine::none;
+    poll_wanted_ = true;
+  }
+  signals_ |= signal_poll;
+}
+
+void engine::remove_lost(ticket& t) noexcept {
+  // A settlement that was sent before and not answered may be what changed the row: that is no loss.
+  (t.resent ? counters_.unconfirmed : counters_.lost) += 1;
+  t.stop.request_stop();
+  remove(t);
+}
+
+node_counters engine::counters() const noexcept {
+  node_counters c = counters_;
+  c.held = by_id_.size() - registered_.size();
+  return c;
+}
+
+std::string engine::unhealthy() const {
+  if (away_since_) return "the store is away";
+  if (stuck_workers_ >= settings_.workers) return "every worker is past its listener's timeout";
+  return {};
+}
+
+// The store's health: logged once per change, not once per error.
+void engine::store_failed(error const& e, char const* doing, steady_time now) {
+  counters_.store_errors += 1;
+  if (!e.transient()) {
+    say(log_level::error, std::string{"cannot "} + doing + ": " + e.what());
+  } else if (!away_since_) {
+    say(log_level::warning, std::string{"the store does not answer ("} + doing + "): " + e.what());
+  }
+  if (!away_since_) away_since_ = now;
+}
+
+void engine::store_answered(steady_time now) {
+  if (!away_since_) return;
+  auto const third = settings_.lease.duration / 3;
+  if (now - *away_since_ >= third) careful_until_ = now + third;
+  away_since_.reset();
+  say(log_level::info, "the store answers again");
+  signals_ |= signal_poll | signal_settle | signal_renew;
+}
+
+steady_time engine::backoff_from(steady_time now, std::int32_t failures) {
+  // Quick at first, for a busy store; never slower than a twelfth of a lease, so that leases outlive a short outage.
+  using namespace std::chrono_literals;
+  auto const cap = std::clamp(settings_.lease.duration / 12, 50ms, 2000ms);
+  return now + backoff{.base = 20ms, .cap = cap}.delay(failures, random_.fraction());
+}
+
+}  // namespace outbox::inline v0::core

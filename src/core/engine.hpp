@@ -1,0 +1,275 @@
+// The engine: every decision of a node, and nothing else.
+//
+// A state machine without threads, clocks or randomness of its own: time is an argument, randomness comes from one seed,
+// and what must be said to the store is a request that somebody else carries there. Every loop is a step of two halves:
+// `plan_…(now)` says what to ask, `apply(…)` takes the answer. Not safe for concurrent use; `node_core` guards it.
+//
+// An event in the engine is a ticket. It moves through stages, and through one list per stage:
+//
+//   registered ──commit──▶ queued ──worker──▶ running ──result──▶ finished ──settler──▶ settling ──reply──▶ gone
+//       └─ rollback, doubt, half a lease: gone          └─ timeout: finished       ◀── error ──┘
+//
+// It keeps its slot from registration (or claim) until its settlement is durable.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <outbox/error.hpp>
+#include <outbox/store.hpp>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "core/random.hpp"
+#include "core/routes.hpp"
+#include "core/settings.hpp"
+
+namespace outbox::inline v0::core {
+
+using std::chrono::milliseconds;
+
+enum class stage { registered, queued, running, finished, settling, gone };
+
+struct ticket;
+using ticket_ptr = std::shared_ptr<ticket>;
+using ticket_list = std::list<ticket_ptr>;
+
+/// An event that the node answers for. Only the engine changes it, but for `stop`, which is a thing for threads.
+struct ticket {
+  ticket(event e, row_handle h, route const* r, source s)
+      : what{std::move(e)}, handle{std::move(h)}, where{r}, from{s}, bytes{what.size_bytes()} {}
+
+  event what;
+  row_handle handle;
+  route const* where;
+  source from;
+  std::size_t bytes;
+  std::int32_t attempts = 0;
+  std::int32_t crashes = 0;
+  stage at = stage::registered;
+  steady_time lease_end{};  ///< By this node's clock, so never later than by the store's.
+  steady_time limit{};      ///< Queued: released after this. Running: failed after this.
+  settlement verdict{};     ///< From `finished` on.
+  std::string progress{};
+  std::stop_source stop{std::nostopstate};
+  bool absent = false;      ///< Its savepoint was rolled back.
+  bool lost = false;        ///< The row is another's; the running call does not know yet.
+  bool timed_out = false;   ///< The call outlived its limit; its result will be ignored.
+  bool resent = false;      ///< A settlement was sent and its reply was not seen.
+  bool solo = false;        ///< Its batch was refused: it settles alone.
+  bool plain_error = false; ///< Refused alone too: it settles with a fixed text.
+  bool rehandled = false;   ///< Claimed again by its own node while a settlement was under way.
+  ticket_list::iterator place{};
+};
+
+/// A token that may own rows without the node knowing. Released at once, and again at each renewal until it cannot.
+struct doubt {
+  owner_token token;
+  steady_time until{};
+  bool released_once = false;
+};
+
+/// The owned events of one `write_all`, from before the INSERT until the transaction ends.
+struct birth {
+  owner_token token;
+  std::vector<ticket_ptr> tickets;
+  steady_time began{};
+  bool open = true;
+  std::list<std::shared_ptr<birth>>::iterator place{};
+  std::list<doubt> spare;  ///< One entry, made before COMMIT so that nothing is allocated after it.
+};
+
+/// What a listener's call came to.
+struct verdict {
+  result answer = done;
+  std::string progress{};
+};
+
+struct release_request { std::vector<owner_token> tokens; };
+struct lock_request {};
+struct expire_request {};
+
+struct poll_request {
+  std::variant<release_request, lock_request, expire_request, claim_request> what;
+  steady_time sent{};
+};
+
+struct settle_request {
+  std::vector<ticket_ptr> tickets;
+  std::vector<settlement> items;  ///< One per ticket.
+};
+
+struct renew_request {
+  std::vector<ticket_ptr> tickets;
+  std::vector<row_handle> rows;      ///< One per ticket.
+  std::vector<owner_token> doubts;
+  steady_time sent{};
+  std::uint64_t held = 0;
+};
+
+/// A request, or when to ask again if nothing happens before.
+template <class Request>
+struct plan {
+  std::optional<Request> request;
+  steady_time wake = steady_time::max();
+};
+
+/// Which loops should look again.
+enum signal : unsigned { signal_work = 1, signal_settle = 2, signal_poll = 4, signal_renew = 8 };
+
+/// A line for the log, said when no lock is held.
+struct note {
+  log_level level;
+  std::string text;
+};
+
+class engine {
+ public:
+  engine(engine_settings settings, detail::routes const& routes);
+
+  // Life.
+  void open(steady_time now);           ///< Births may be owned, the poller may claim.
+  void close(steady_time now);          ///< No births, no claims; queued events may still run.
+  void release_queued(steady_time now); ///< What has not begun will not; running calls are told to stop.
+  [[nodiscard]] bool drained() const noexcept;  ///< Nothing queued, no listener running, not even past its timeout.
+  [[nodiscard]] std::size_t unsettled() const noexcept { return finished_.size() + settling_.size(); }
+  [[nodiscard]] bool is_open() const noexcept { return open_; }
+
+  // Births. What follows COMMIT does not allocate and does not throw.
+  struct registration {
+    std::shared_ptr<outbox::v0::core::birth> birth;  ///< Null if no event got an owner.
+    std::vector<bool> owned;       ///< One per event.
+    bool wake = false;             ///< Some event is the poller's.
+    std::optional<milliseconds> due_in{};  ///< The earliest delay asked for, by a delayed event.
+  };
+  [[nodiscard]] registration register_births(std::span<event const> events, steady_time now);
+  void cancel(birth& b) noexcept;  ///< The INSERT failed, or the transaction cannot report its end.
+  void committed(birth& b, steady_time now) noexcept;
+  void rolled_back(birth& b) noexcept;
+  void in_doubt(birth& b, steady_time now) noexcept;
+  void wake(std::optional<steady_time> due = {}) noexcept;
+
+  // Work.
+  [[nodiscard]] ticket_ptr start_next(steady_time now);
+  void finish(ticket& t, verdict v, steady_time now);
+
+  // The loops.
+  [[nodiscard]] plan<poll_request> plan_poll(steady_time now);
+  void apply_released(poll_request const& sent, steady_time now);
+  void apply_lock(bool acquired, steady_time now);
+  void lock_lost(steady_time now);
+  void apply_expired(std::size_t rows, steady_time now);
+  std::size_t apply_claim(poll_request const& sent, claim_reply reply, steady_time now);
+  void apply_poll_failure(poll_request const& sent, error const& e, steady_time now);
+  void ask_poll() noexcept { poll_wanted_ = true; }
+
+  [[nodiscard]] plan<settle_request> plan_settle(steady_time now, bool flush = false);
+  void apply_settled(settle_request const& sent, std::vector<bool> const& applied, steady_time now);
+  void apply_settle_failure(settle_request const& sent, error const& e, steady_time now);
+
+  [[nodiscard]] plan<renew_request> plan_renew(steady_time now, bool flush = false);
+  void apply_renewed(renew_request const& sent, std::vector<bool> const& kept, steady_time now);
+  void apply_renew_failure(renew_request const& sent, error const& e, steady_time now);
+
+  // Views.
+  [[nodiscard]] node_counters counters() const noexcept;
+  [[nodiscard]] std::size_t hot_depth() const noexcept { return hot_.size(); }
+  [[nodiscard]] std::size_t cold_depth() const noexcept { return cold_.size(); }
+  [[nodiscard]] milliseconds oldest_lag() const noexcept { return oldest_lag_; }
+  [[nodiscard]] std::size_t hot_slots_used() const noexcept { return hot_used_; }
+  [[nodiscard]] std::size_t cold_slots_used() const noexcept { return cold_used_; }
+  [[nodiscard]] std::size_t bytes_used() const noexcept { return hot_bytes_ + cold_bytes_; }
+  [[nodiscard]] bool active() const noexcept { return !settings_.exclusive || (lock_held_ && others_expired_); }
+  [[nodiscard]] std::string unhealthy() const;  ///< Why, or empty.
+  [[nodiscard]] bool holds(std::string_view id) const noexcept { return by_id_.contains(id); }
+  [[nodiscard]] engine_settings const& settings() const noexcept { return settings_; }
+
+  [[nodiscard]] bool has_news() const noexcept { return signals_ != 0 || !notes_.empty(); }
+  [[nodiscard]] unsigned take_signals() noexcept { return std::exchange(signals_, 0U); }
+  [[nodiscard]] std::vector<note> take_notes() noexcept { return std::exchange(notes_, {}); }
+
+ private:
+  // Slots and stages.
+  [[nodiscard]] owner_token new_token();
+  [[nodiscard]] bool has_hot_slot(std::size_t bytes) const noexcept;
+  ticket_list& list_of(ticket const& t) noexcept;
+  void admit(ticket_ptr const& t, stage at);
+  void move_to(ticket& t, stage at) noexcept;
+  void remove(ticket& t) noexcept;
+  void remove_lost(ticket& t) noexcept;
+  void say(log_level level, std::string text) { notes_.push_back({level, std::move(text)}); }
+
+  // Births.
+  [[nodiscard]] bool births_may_be_owned() const noexcept;
+  void end_birth(birth& b) noexcept;
+  void doubt_birth(birth& b, steady_time now) noexcept;
+
+  // Work.
+  [[nodiscard]] retry_policy const& retry_of(ticket const& t) const noexcept;
+  [[nodiscard]] milliseconds timeout_of(ticket const& t) const noexcept;
+  [[nodiscard]] bool may_start(ticket_list const& queue, steady_time now) const noexcept;
+  void decide(ticket& t, verdict v);
+  void decide_failure(ticket& t, std::string reason, std::optional<milliseconds> after);
+  void time_out(ticket& t);
+
+  // Poll.
+  [[nodiscard]] bool may_claim(steady_time now) const noexcept;
+  [[nodiscard]] bool leases_are_fresh(steady_time now) const noexcept;
+  [[nodiscard]] claim_request next_claim(steady_time now);
+  void receive(claimed_row row, poll_request const& sent, steady_time now);
+  void own_again(ticket& t, row_handle handle, steady_time lease_end);
+  void plan_next_poll(claim_reply const& reply, steady_time now);
+
+  // Settle.
+  void settled(ticket& t, bool applied, steady_time now);
+  void count_settled(settlement const& s) noexcept;
+
+  // The store's health.
+  void store_failed(error const& e, char const* doing, steady_time now);
+  void store_answered(steady_time now);
+  [[nodiscard]] steady_time backoff_from(steady_time now, std::int32_t failures);
+
+  engine_settings const settings_;
+  detail::routes const& routes_;
+  random_source random_;
+  std::uint64_t next_token_ = 0;
+  unsigned signals_ = 0;
+  std::vector<note> notes_;
+  node_counters counters_;
+
+  bool open_ = false;
+  ticket_list registered_, hot_, cold_, running_, finished_, settling_;
+  std::unordered_map<std::string_view, ticket*> by_id_;  ///< Everything in the lists; keys live in the tickets.
+  std::list<std::shared_ptr<birth>> births_;
+  std::list<doubt> doubts_;
+  std::size_t hot_used_ = 0, cold_used_ = 0, hot_bytes_ = 0, cold_bytes_ = 0;
+  std::size_t stuck_workers_ = 0;
+  unsigned turn_ = 0;        ///< Of the 2:1 rotation between hot and cold.
+  bool hot_full_said_ = false;
+
+  bool poll_busy_ = false, poll_wanted_ = false;
+  steady_time next_poll_{}, poll_not_before_{};
+  std::int32_t poll_failures_ = 0;
+  bool lock_held_ = false, others_expired_ = false, standby_said_ = false;
+  enum class quarantine { none, draining, holding } quarantine_ = quarantine::none;
+  milliseconds oldest_lag_{};
+
+  bool settle_busy_ = false;
+  steady_time last_settle_{steady_time::min()}, settle_not_before_{};
+  std::int32_t settle_failures_ = 0;
+
+  bool renew_busy_ = false;
+  steady_time next_renew_{}, renewer_wakes_{};
+  std::int32_t renew_failures_ = 0;
+
+  std::optional<steady_time> away_since_;
+  steady_time careful_until_{};  ///< After an outage: claim only rows without an owner.
+};
+
+}  // namespace outbox::inline v0::core

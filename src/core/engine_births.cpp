@@ -1,0 +1,116 @@
+// Births: events that this process wrote and may deliver itself, if their transaction commits.
+#include <algorithm>
+
+#include "core/engine.hpp"
+#include "core/planted.hpp"
+
+namespace outbox::inline v0::core {
+
+bool engine::births_may_be_owned() const noexcept {
+  return open_ && settings_.hot_path && active() && quarantine_ == quarantine::none &&
+         stuck_workers_ < settings_.workers;
+}
+
+engine::registration engine::register_births(std::span<event const> events, steady_time now) {
+  registration r;
+  r.owned.resize(events.size(), false);
+  bool const owned_at_all = births_may_be_owned();
+  std::shared_ptr<birth> b;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    event const& e = events[i];
+    if (e.delayed()) {
+      counters_.hot_skipped_delayed += 1;
+      milliseconds const in = e.deliver_after().value_or(
+          std::chrono::ceil<milliseconds>(e.available_at().value_or(e.occurred_at()) - e.occurred_at()));
+      r.due_in = std::min(in, r.due_in.value_or(in));
+      continue;
+    }
+    route const* const where = owned_at_all ? routes_.find(e.aggregate_type(), e.type()) : nullptr;
+    if (where == nullptr || by_id_.contains(e.id())) {
+      r.wake = true;
+      continue;
+    }
+    auto const bytes = e.size_bytes();
+    if (!has_hot_slot(bytes)) {
+      counters_.hot_dropped += 1;
+      r.wake = true;
+      if (!hot_full_said_) say(log_level::warning, "the hot path is full: events go through the poller until it is not");
+      hot_full_said_ = true;
+      continue;
+    }
+    if (!b) {
+      b = std::make_shared<birth>();
+      b->token = new_token();
+      b->began = now;
+      b->spare.push_back({b->token, {}, false});
+    }
+    auto t = std::make_shared<ticket>(e, row_handle{e.id(), b->token, 0}, where, source::hot);
+    t->lease_end = now + settings_.lease.duration;
+    b->tickets.push_back(t);
+    admit(t, stage::registered);
+    r.owned[i] = true;
+  }
+  if (b) {
+    if (hot_full_said_ && hot_used_ < settings_.queue.hot / 2) hot_full_said_ = false;
+    b->place = births_.insert(births_.end(), b);
+    r.birth = b;
+    if (has_bug(planted_bug::hot_push_before_commit)) committed(*b, now);
+  }
+  return r;
+}
+
+void engine::end_birth(birth& b) noexcept {
+  for (auto const& t : b.tickets) {
+    if (t->at == stage::registered) remove(*t);
+  }
+  b.open = false;
+  births_.erase(b.place);  // may destroy b
+}
+
+void engine::cancel(birth& b) noexcept {
+  b.spare.clear();  // no row carries the token: nothing will have to be released
+  if (b.open) end_birth(b);
+}
+
+void engine::rolled_back(birth& b) noexcept { cancel(b); }
+
+void engine::committed(birth& b, steady_time now) noexcept {
+  // Past half the lease the row is no longer surely ours for long enough: it is given back, and the poller decides.
+  if (!b.open || now - b.began > settings_.lease.duration / 2) return doubt_birth(b, now);
+  for (auto const& t : b.tickets) {
+    if (t->absent) {
+      remove(*t);
+      continue;
+    }
+    t->limit = now + timeout_of(*t);
+    counters_.hot_enqueued += 1;
+    move_to(*t, stage::queued);
+  }
+  b.open = false;
+  births_.erase(b.place);
+  signals_ |= signal_work;
+}
+
+void engine::in_doubt(birth& b, steady_time now) noexcept { doubt_birth(b, now); }
+
+void engine::doubt_birth(birth& b, steady_time now) noexcept {
+  if (!b.spare.empty()) {
+    b.spare.front().until = now + 2 * settings_.lease.duration;
+    doubts_.splice(doubts_.end(), b.spare);
+  }
+  if (b.open) end_birth(b);
+  signals_ |= signal_poll;
+}
+
+void engine::wake(std::optional<steady_time> due) noexcept {
+  if (!due) {
+    poll_wanted_ = true;
+  } else if (*due < next_poll_) {
+    next_poll_ = *due;
+  } else {
+    return;
+  }
+  signals_ |= signal_poll;
+}
+
+}  // namespace outbox::inline v0::core

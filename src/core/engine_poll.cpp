@@ -1,0 +1,219 @@
+// The poller's step: finds what nobody holds.
+#include <algorithm>
+#include <cassert>
+
+#include "core/engine.hpp"
+#include "core/planted.hpp"
+
+namespace outbox::inline v0::core {
+namespace {
+
+constexpr milliseconds unroutable_delay{30'000};
+
+}  // namespace
+
+plan<poll_request> engine::plan_poll(steady_time now) {
+  if (poll_busy_ || !open_) return {};
+  if (now < poll_not_before_) return {{}, poll_not_before_};
+
+  release_request release;
+  for (auto const& d : doubts_) {
+    if (!d.released_once) release.tokens.push_back(d.token);
+  }
+  if (!release.tokens.empty()) {
+    poll_busy_ = true;
+    return {poll_request{std::move(release), now}};
+  }
+  bool const due = poll_wanted_ || now >= next_poll_;
+  if (settings_.exclusive && !lock_held_) {
+    if (!due) return {{}, next_poll_};
+    poll_busy_ = true;
+    return {poll_request{lock_request{}, now}};
+  }
+  if (settings_.exclusive && !others_expired_) {
+    poll_busy_ = true;
+    return {poll_request{expire_request{}, now}};
+  }
+  if (!due) return {{}, next_poll_};
+  // What stands in the way ends with a signal, but for leases, which age by themselves.
+  if (!may_claim(now)) return {{}, now + settings_.lease.duration / 12};
+  poll_busy_ = true;
+  poll_wanted_ = false;
+  return {poll_request{next_claim(now), now}};
+}
+
+bool engine::may_claim(steady_time now) const noexcept {
+  if (stuck_workers_ >= settings_.workers) return false;
+  if (quarantine_ != quarantine::none) return quarantine_ == quarantine::draining && by_id_.empty();
+  auto const free = settings_.queue.cold - std::min(cold_used_, settings_.queue.cold);
+  if (free < std::min(settings_.poll.batch, settings_.queue.cold)) return false;
+  if (cold_bytes_ >= settings_.queue.bytes / 2) return false;
+  if (now < careful_until_ && !(finished_.empty() && settling_.empty())) return false;
+  return leases_are_fresh(now);
+}
+
+bool engine::leases_are_fresh(steady_time now) const noexcept {
+  auto const third = settings_.lease.duration / 3;
+  auto const fresh = [&](ticket_ptr const& t) { return t->lease_end - now > third; };
+  for (auto const* list : {&registered_, &hot_, &cold_, &running_, &finished_, &settling_}) {
+    if (!std::ranges::all_of(*list, fresh)) return false;
+  }
+  return true;
+}
+
+claim_request engine::next_claim(steady_time now) {
+  bool const alone = quarantine_ == quarantine::draining;
+  return {.token = new_token(),
+          .limit = alone ? 1 : std::min(settings_.poll.batch, settings_.queue.cold),
+          .max_bytes = settings_.queue.bytes / 2 - cold_bytes_,
+          .lease = settings_.lease.duration,
+          .max_crashes = settings_.lease.max_crashes,
+          .suspects = alone ? suspects::take_one : suspects::leave,
+          .unowned_only = now < careful_until_,
+          .skip_recent = settings_.poll.skip_recent};
+}
+
+std::size_t engine::apply_claim(poll_request const& sent, claim_reply reply, steady_time now) {
+  poll_busy_ = false;
+  poll_failures_ = 0;
+  store_answered(now);
+  oldest_lag_ = reply.oldest_lag;
+  for (auto const& k : reply.killed) {
+    counters_.killed += 1;
+    say(log_level::error, "event " + k.id + " (" + k.type + ") is DEAD: " + std::to_string(k.crashes) +
+                              " processes ended while they held it");
+  }
+  if (quarantine_ == quarantine::draining && std::get<claim_request>(sent.what).suspects == suspects::take_one) {
+    quarantine_ = reply.rows.empty() ? quarantine::none : quarantine::holding;
+  } else if (reply.suspects_waiting && quarantine_ == quarantine::none &&
+             !has_bug(planted_bug::crashes_blamed_on_neighbours)) {
+    // It is taken when this node holds nothing else, so that no neighbour can be what kills it.
+    quarantine_ = quarantine::draining;
+    poll_wanted_ = true;
+  }
+  plan_next_poll(reply, now);
+  for (auto& row : reply.rows) receive(std::move(row), sent, now);
+  return reply.rows.size();
+}
+
+void engine::plan_next_poll(claim_reply const& reply, steady_time now) {
+  auto const every = std::chrono::duration<double, std::milli>{settings_.poll.every} * (0.9 + 0.2 * random_.fraction());
+  next_poll_ = now + std::chrono::duration_cast<steady_time::duration>(every);
+  if (reply.next_due) next_poll_ = std::min<steady_time>(next_poll_, now + (*reply.next_due - reply.now));
+  if (reply.more) poll_wanted_ = true;
+}
+
+void engine::receive(claimed_row row, poll_request const& sent, steady_time now) {
+  counters_.cold_enqueued += 1;
+  auto const lease_end = sent.sent + settings_.lease.duration;
+  if (auto const held = by_id_.find(row.handle.id); held != by_id_.end()) {
+    own_again(*held->second, std::move(row.handle), lease_end);
+    return;
+  }
+  route const* const where = routes_.find(row.event.aggregate_type(), row.event.type());
+  auto t = std::make_shared<ticket>(std::move(row.event), std::move(row.handle), where, source::cold);
+  t->attempts = row.attempts;
+  t->crashes = row.crashes;
+  t->progress = std::move(row.progress);
+  t->lease_end = lease_end;
+  t->limit = now + timeout_of(*t);
+  t->verdict = {.row = t->handle, .progress = t->progress};
+  if (!open_) {
+    t->verdict.what = outcome::release;
+  } else if (!row.malformed.empty()) {
+    t->verdict.what = outcome::dead;
+    t->verdict.error = "the row cannot be read: " + row.malformed;
+  } else if (where == nullptr) {
+    bool const leave = settings_.unroutable == unroutable::leave;
+    t->verdict.what = leave ? outcome::defer : outcome::dead;
+    t->verdict.delay = leave ? unroutable_delay : milliseconds{0};
+    t->verdict.error = "no listener for event type '" + t->what.type() + "' of aggregate type '" + t->what.aggregate_type() + "'";
+  } else {
+    admit(t, stage::queued);
+    signals_ |= signal_work;
+    return;
+  }
+  admit(t, stage::finished);
+  signals_ |= signal_settle;
+}
+
+// The store's clock jumped past a lease that this node still holds, so the node was given its own row again. Running it
+// twice would be a duplicate; it goes on as it is, under the new token.
+void engine::own_again(ticket& t, row_handle handle, steady_time lease_end) {
+  counters_.own_rows_reclaimed += 1;
+  counters_.cold_enqueued -= 1;
+  if (t.at == stage::registered) {
+    // The transaction committed but its hook has not run yet: the hook goes on with the new token.
+    t.handle = std::move(handle);
+    t.lease_end = lease_end;
+    return;
+  }
+  t.lost = false;
+  t.handle = std::move(handle);
+  t.lease_end = lease_end;
+  t.verdict.row = t.handle;
+  if (t.at == stage::settling) t.rehandled = true;
+}
+
+void engine::apply_released(poll_request const& sent, steady_time now) {
+  poll_busy_ = false;
+  poll_failures_ = 0;
+  store_answered(now);
+  for (auto const& token : std::get<release_request>(sent.what).tokens) {
+    for (auto& d : doubts_) {
+      if (d.token == token) d.released_once = true;
+    }
+  }
+  poll_wanted_ = true;
+  signals_ |= signal_poll;
+}
+
+void engine::apply_lock(bool acquired, steady_time now) {
+  poll_busy_ = false;
+  poll_failures_ = 0;
+  store_answered(now);
+  lock_held_ = acquired;
+  if (acquired) {
+    poll_wanted_ = true;
+    return;
+  }
+  poll_wanted_ = false;
+  next_poll_ = now + std::min<milliseconds>(settings_.poll.every, milliseconds{1000});
+  if (!standby_said_) say(log_level::info, "another node dispatches from this table: standing by");
+  standby_said_ = true;
+}
+
+void engine::lock_lost(steady_time now) {
+  if (!lock_held_) return;
+  lock_held_ = false;
+  others_expired_ = false;
+  say(log_level::warning, "the dispatch lock was lost: standing by");
+  wake(now);
+}
+
+void engine::apply_expired(std::size_t rows, steady_time now) {
+  poll_busy_ = false;
+  poll_failures_ = 0;
+  store_answered(now);
+  others_expired_ = true;
+  poll_wanted_ = true;
+  say(log_level::info, "dispatching; " + std::to_string(rows) + " leases of earlier nodes ended");
+}
+
+void engine::apply_poll_failure(poll_request const& sent, error const& e, steady_time now) {
+  poll_busy_ = false;
+  poll_not_before_ = backoff_from(now, ++poll_failures_);
+  poll_wanted_ = true;
+  signals_ |= signal_poll;
+  if (auto const* const claim = std::get_if<claim_request>(&sent.what)) {
+    store_failed(e, "claim", now);
+    // It may have happened, or may happen yet: its token is released before the next claim.
+    if (!has_bug(planted_bug::unknown_claim_never_released)) {
+      doubts_.push_back({claim->token, now + 2 * settings_.lease.duration, false});
+    }
+    return;
+  }
+  store_failed(e, "poll", now);
+}
+
+}  // namespace outbox::inline v0::core

@@ -1,0 +1,90 @@
+// The renewer's step: keeps what is held, and ends what would never end.
+#include <algorithm>
+#include <cassert>
+
+#include "core/engine.hpp"
+
+namespace outbox::inline v0::core {
+
+plan<renew_request> engine::plan_renew(steady_time now, bool flush) {
+  // Transactions that take too long are ended here, so that their slots come back; their commit finds it so.
+  while (!births_.empty() && now - births_.front()->began > settings_.lease.duration / 2) end_birth(*births_.front());
+
+  auto soonest = steady_time::max();
+  for (auto it = running_.begin(); it != running_.end();) {
+    ticket& t = **it++;
+    if (now >= t.lease_end) t.stop.request_stop();
+    if (now >= t.limit) {
+      time_out(t);
+    } else {
+      soonest = std::min(soonest, t.limit);
+    }
+  }
+  for (auto* queue : {&hot_, &cold_}) {
+    for (auto it = queue->begin(); it != queue->end();) {
+      ticket& t = **it++;
+      if (now >= t.limit) {
+        t.verdict = {.row = t.handle, .what = outcome::release};
+        move_to(t, stage::finished);
+        signals_ |= signal_settle;
+      } else {
+        soonest = std::min(soonest, t.limit);
+      }
+    }
+  }
+  std::erase_if(doubts_, [&](doubt const& d) { return d.released_once && now >= d.until; });
+
+  if (renew_busy_) return {{}, renewer_wakes_ = soonest};
+  if (now < next_renew_ && !flush) return {{}, renewer_wakes_ = std::min(next_renew_, soonest)};
+
+  renew_request request;
+  request.sent = now;
+  request.held = counters().held;
+  for (auto const* list : {&hot_, &cold_, &running_, &finished_}) {
+    for (auto const& t : *list) {
+      if (t->lost) continue;
+      request.tickets.push_back(t);
+      request.rows.push_back(t->handle);
+    }
+  }
+  for (auto const& d : doubts_) request.doubts.push_back(d.token);
+  renew_busy_ = true;
+  next_renew_ = now + settings_.lease.duration / 4;
+  renewer_wakes_ = soonest;
+  return {std::move(request)};
+}
+
+void engine::apply_renewed(renew_request const& sent, std::vector<bool> const& kept, steady_time now) {
+  assert(kept.size() == sent.rows.size());
+  renew_busy_ = false;
+  renew_failures_ = 0;
+  store_answered(now);
+  for (auto const& token : sent.doubts) {
+    for (auto& d : doubts_) {
+      if (d.token == token) d.released_once = true;
+    }
+  }
+  for (std::size_t i = 0; i < sent.tickets.size(); ++i) {
+    ticket& t = *sent.tickets[i];
+    // What the settler took, or another claim of our own renamed, is not this reply's to judge.
+    if (t.at == stage::gone || t.at == stage::settling || t.handle.token != sent.rows[i].token) continue;
+    if (kept[i]) {
+      t.lease_end = std::max(t.lease_end, sent.sent + settings_.lease.duration);
+    } else if (t.at == stage::running) {
+      t.lost = true;
+      t.stop.request_stop();
+    } else {
+      remove_lost(t);
+    }
+  }
+  signals_ |= signal_work | signal_poll;
+}
+
+void engine::apply_renew_failure(renew_request const& /*sent*/, error const& e, steady_time now) {
+  renew_busy_ = false;
+  next_renew_ = std::min(next_renew_, backoff_from(now, ++renew_failures_));
+  store_failed(e, "renew leases", now);
+  signals_ |= signal_renew;
+}
+
+}  // namespace outbox::inline v0::core

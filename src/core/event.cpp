@@ -1,0 +1,164 @@
+#include <outbox/error.hpp>
+#include <outbox/event.hpp>
+#include <utility>
+
+#include "core/json_text.hpp"
+#include "core/text.hpp"
+
+namespace outbox::inline v0 {
+namespace {
+
+// The widths of the table's columns, in characters.
+constexpr std::size_t max_id = 36;
+constexpr std::size_t max_type = 128;
+constexpr std::size_t max_aggregate_type = 64;
+constexpr std::size_t max_aggregate_id = 128;
+constexpr std::size_t max_tenant = 64;
+constexpr std::size_t max_ordering_key = 128;
+constexpr std::size_t max_content_type = 128;
+
+[[noreturn]] void refuse(std::string_view field, std::string const& problem) {
+  throw error::about(errc::invalid_event, field, problem);
+}
+
+// Returns the number of characters.
+std::size_t check_utf8(std::string_view field, std::string_view value) {
+  auto const length = core::utf8_length(value);
+  if (!length) refuse(field, "is not valid UTF-8");
+  if (value.find('\0') != std::string_view::npos) refuse(field, "contains a NUL character");
+  return *length;
+}
+
+void check_name(std::string_view field, std::string_view value, std::size_t limit) {
+  auto const length = check_utf8(field, value);
+  if (length > limit) {
+    refuse(field, "has " + std::to_string(length) + " characters, the limit is " + std::to_string(limit));
+  }
+}
+
+void check_header_line(std::string_view value, std::string const& what) {
+  check_utf8("headers", value);
+  if (value.find_first_of("\r\n") != std::string_view::npos) refuse("headers", what + " contains a line break");
+}
+
+void check_headers(headers const& h, event_limits const& limits) {
+  if (h.size() > limits.header_count) {
+    refuse("headers", "has " + std::to_string(h.size()) + " entries, the limit is " + std::to_string(limits.header_count));
+  }
+  std::size_t bytes = 0;
+  for (auto const& [name, value] : h) {
+    if (name.empty()) refuse("headers", "has an entry with an empty name");
+    check_header_line(name, "a name");
+    check_header_line(value, "the value of '" + name + "'");
+    bytes += name.size() + value.size();
+  }
+  if (bytes > limits.header_bytes) {
+    refuse("headers", "has " + std::to_string(bytes) + " bytes, the limit is " + std::to_string(limits.header_bytes));
+  }
+}
+
+void check_payload_size(std::string_view payload, event_limits const& limits) {
+  if (payload.size() > limits.payload_bytes) {
+    refuse("payload", "has " + std::to_string(payload.size()) + " bytes, the limit is " + std::to_string(limits.payload_bytes));
+  }
+}
+
+void check_payload(event_record const& r, event_limits const& limits) {
+  check_payload_size(r.payload, limits);
+  if (r.kind == payload_kind::bytes) {
+    if (r.content_type.empty()) refuse("content_type", "must not be empty");
+    return;
+  }
+  if (!core::is_json(r.payload)) refuse("payload", "is not valid JSON");
+  if (auto const depth = core::json_depth(r.payload); depth > limits.json_depth) {
+    refuse("payload", "nests " + std::to_string(depth) + " deep, the limit is " + std::to_string(limits.json_depth));
+  }
+}
+
+void check_times(event_record const& r) {
+  if (r.available_at && r.deliver_after) refuse("deliver_after", "and available_at exclude each other");
+  if (r.deliver_after && r.deliver_after->count() <= 0) refuse("deliver_after", "must be positive");
+  if (r.available_at && *r.available_at < r.occurred_at) refuse("available_at", "must not be before occurred_at");
+}
+
+void check(event_record const& r, event_limits const& limits) {
+  if (r.id.empty()) refuse("id", "must not be empty");
+  check_name("id", r.id, max_id);
+  if (r.type.empty()) refuse("type", "must not be empty");
+  check_name("type", r.type, max_type);
+  check_name("aggregate.type", r.aggregate.type, max_aggregate_type);
+  check_name("aggregate.id", r.aggregate.id, max_aggregate_id);
+  check_name("tenant", r.tenant, max_tenant);
+  check_name("ordering_key", r.ordering_key, max_ordering_key);
+  check_name("content_type", r.content_type, max_content_type);
+  check_headers(r.headers, limits);
+  check_payload(r, limits);
+  check_times(r);
+}
+
+event_record record_of(std::string_view type, event_options&& options) {
+  event_record r;
+  r.id = options.id.empty() ? new_event_id() : std::move(options.id);
+  r.type = type;
+  r.aggregate = std::move(options.aggregate);
+  if (r.aggregate.type.empty()) r.aggregate.type = global_aggregate;
+  r.tenant = std::move(options.tenant);
+  r.headers = std::move(options.headers);
+  r.ordering_key = std::move(options.ordering_key);
+  r.occurred_at = options.occurred_at ? *options.occurred_at
+                                      : std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+  r.available_at = options.available_at;
+  r.deliver_after = options.deliver_after;
+  return r;
+}
+
+}  // namespace
+
+event::event(event_record record) : data_{std::make_shared<event_record const>(std::move(record))} {}
+
+event event::json(std::string_view type, std::string payload, event_options options, event_limits const& limits) {
+  auto r = record_of(type, std::move(options));
+  r.payload = std::move(payload);
+  r.kind = payload_kind::json;
+  r.content_type = "application/json";
+  check(r, limits);
+  return event{std::move(r)};
+}
+
+event event::bytes(std::string_view type, std::string payload, std::string content_type, event_options options,
+                   event_limits const& limits) {
+  auto r = record_of(type, std::move(options));
+  r.payload = std::move(payload);
+  r.kind = payload_kind::bytes;
+  r.content_type = std::move(content_type);
+  check(r, limits);
+  return event{std::move(r)};
+}
+
+event event::bytes(std::string_view type, std::span<std::byte const> payload, std::string content_type,
+                   event_options options, event_limits const& limits) {
+  std::string text(payload.size(), '\0');
+  for (std::size_t i = 0; i < payload.size(); ++i) text[i] = static_cast<char>(payload[i]);
+  return bytes(type, std::move(text), std::move(content_type), std::move(options), limits);
+}
+
+event event::restore(event_record record) { return event{std::move(record)}; }
+
+bool event::delayed() const noexcept {
+  return data_->deliver_after.has_value() || (data_->available_at && *data_->available_at > data_->occurred_at);
+}
+
+std::size_t event::size_bytes() const noexcept {
+  auto const& r = *data_;
+  std::size_t bytes = r.id.size() + r.type.size() + r.aggregate.type.size() + r.aggregate.id.size() + r.tenant.size() +
+                      r.payload.size() + r.content_type.size() + r.ordering_key.size();
+  for (auto const& [name, value] : r.headers) bytes += name.size() + value.size();
+  return bytes;
+}
+
+void check_limits(event const& e, event_limits const& limits) {
+  check_payload_size(e.payload(), limits);
+  check_headers(e.headers(), limits);
+}
+
+}  // namespace outbox::inline v0

@@ -1,0 +1,17 @@
+// Headers as the JSON object that the table keeps.
+#pragma once
+
+#include <optional>
+#include <outbox/event.hpp>
+#include <string>
+#include <string_view>
+
+namespace outbox::inline v0::core {
+
+/// An empty string for no headers: the column is then NULL.
+[[nodiscard]] std::string encode_headers(headers const& h);
+
+/// Blank text and JSON null mean none, as foreign writers store them. Nothing if it is not an object of strings.
+[[nodiscard]] std::optional<headers> decode_headers(std::string_view text);
+
+}  // namespace outbox::inline v0::core

@@ -1,0 +1,175 @@
+#include "core/node_core.hpp"
+
+#include <outbox/listener.hpp>
+#include <outbox/version.hpp>
+
+namespace outbox::inline v0::core {
+
+node_core::node_core(node_settings settings)
+    : settings_{std::move(settings)}, engine_{settings_.engine, *settings_.routes} {}
+
+void node_core::publish(std::unique_lock<std::mutex>& lock) noexcept {
+  auto const signals = engine_.take_signals();
+  auto const notes = engine_.take_notes();
+  lock.unlock();
+  if ((signals & signal_work) != 0) work_.notify_one();  // whoever takes one wakes the next
+  if ((signals & signal_settle) != 0) settle_.notify_one();
+  if ((signals & signal_poll) != 0) poll_.notify_one();
+  if ((signals & signal_renew) != 0) renew_.notify_one();
+  changed_.notify_all();
+  for (auto const& n : notes) say(n.level, n.text);
+}
+
+void node_core::say(log_level level, std::string_view text) noexcept {
+  if (!settings_.log) return;
+  try {
+    std::lock_guard const lock{log_mutex_};
+    settings_.log(level, text);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a log that throws must not stop delivery
+  }
+}
+
+plan<poll_request> node_core::plan_poll() {
+  std::unique_lock lock{mutex_};
+  auto p = plan_poll(lock);
+  publish(lock);
+  return p;
+}
+
+plan<poll_request> node_core::plan_poll(std::unique_lock<std::mutex> const& /*locked*/) {
+  if (dispatch_lock_ && !dispatch_lock_->held()) {
+    dispatch_lock_.reset();
+    engine_.lock_lost(now());
+  }
+  return engine_.plan_poll(now());
+}
+
+std::size_t node_core::apply(poll_request const& sent, poll_reply reply) {
+  return with_engine([&](engine& e) -> std::size_t {
+    auto const at = now();
+    if (reply.failure) {
+      e.apply_poll_failure(sent, *reply.failure, at);
+    } else if (std::holds_alternative<release_request>(sent.what)) {
+      e.apply_released(sent, at);
+    } else if (std::holds_alternative<lock_request>(sent.what)) {
+      dispatch_lock_ = std::move(std::get<std::unique_ptr<dispatch_lock>>(reply.value));
+      e.apply_lock(dispatch_lock_ != nullptr, at);
+    } else if (std::holds_alternative<expire_request>(sent.what)) {
+      e.apply_expired(std::get<std::size_t>(reply.value), at);
+    } else {
+      return e.apply_claim(sent, std::move(std::get<claim_reply>(reply.value)), at);
+    }
+    return 0;
+  });
+}
+
+void node_core::apply(settle_request const& sent, settle_reply const& reply) {
+  with_engine([&](engine& e) {
+    if (reply.failure) {
+      e.apply_settle_failure(sent, *reply.failure, now());
+    } else {
+      e.apply_settled(sent, reply.applied, now());
+    }
+  });
+}
+
+void node_core::apply(renew_request const& sent, renew_reply const& reply) {
+  with_engine([&](engine& e) {
+    if (reply.failure) {
+      e.apply_renew_failure(sent, *reply.failure, now());
+    } else {
+      e.apply_renewed(sent, reply.kept, now());
+    }
+  });
+}
+
+node_row node_core::self(std::uint64_t held) const {
+  return {.incarnation = settings_.engine.incarnation,
+          .name = settings_.name,
+          .version = std::string{version()},
+          .mode = settings_.mode,
+          .lease = settings_.engine.lease.duration,
+          .held = held};
+}
+
+verdict node_core::deliver(ticket const& t) const noexcept {
+  auto const& retry = t.where->options.retry ? *t.where->options.retry : settings_.engine.retry;
+  try {
+    delivery const d{.event = t.what,
+                     .id = t.what.id(),
+                     .attempt = t.attempts + 1,
+                     .max_attempts = retry.max_attempts,
+                     .deadline = t.limit,
+                     .source = t.from,
+                     .maybe_duplicate = t.crashes > 0 || t.attempts > 0,
+                     .stop = t.stop.get_token()};
+    try {
+      return {t.where->handler->handle(d), {}};
+    } catch (permanent_failure const& e) {
+      return {dead{e.what()}, {}};
+    } catch (failure const& e) {
+      return {failed{e.what(), e.after()}, {}};
+    } catch (std::exception const& e) {
+      return {failed{e.what(), {}}, {}};
+    } catch (...) {
+      return {failed{"the listener threw something that is not an exception", {}}, {}};
+    }
+  } catch (...) {
+    return {failed{}, {}};  // no memory even for the reason
+  }
+}
+
+void node_core::farewell() noexcept {
+  auto const p = with_engine([&](engine& e) { return e.plan_renew(now(), /*flush=*/true); });
+  if (p.request && !p.request->doubts.empty()) apply(*p.request, perform(store(), *p.request, self(0)));
+  try {
+    store().retire(settings_.engine.incarnation);
+  } catch (std::exception const& e) {
+    say(log_level::warning, std::string{"cannot leave the registry of nodes: "} + e.what());
+  }
+  std::unique_ptr<dispatch_lock> dropped;
+  std::lock_guard const lock{mutex_};
+  dropped = std::move(dispatch_lock_);
+}
+
+void node_core::export_metrics() noexcept {
+  if (!settings_.metrics) return;
+  std::lock_guard const exporting{metrics_mutex_};
+  node_counters c;
+  std::size_t hot = 0;
+  std::size_t cold = 0;
+  milliseconds lag{};
+  {
+    std::lock_guard const lock{mutex_};
+    c = engine_.counters();
+    hot = engine_.hot_depth();
+    cold = engine_.cold_depth();
+    lag = engine_.oldest_lag();
+  }
+  auto& m = *settings_.metrics;
+  auto const add = [&](counter which, std::uint64_t node_counters::*field) {
+    if (c.*field > exported_.*field) m.add(which, c.*field - exported_.*field);
+  };
+  add(counter::hot_enqueued, &node_counters::hot_enqueued);
+  add(counter::hot_dropped, &node_counters::hot_dropped);
+  add(counter::hot_skipped_delayed, &node_counters::hot_skipped_delayed);
+  add(counter::cold_enqueued, &node_counters::cold_enqueued);
+  add(counter::dispatch_success, &node_counters::succeeded);
+  add(counter::dispatch_failure, &node_counters::failed);
+  add(counter::dispatch_deferred, &node_counters::deferred);
+  add(counter::dispatch_dead, &node_counters::died);
+  add(counter::killed, &node_counters::killed);
+  add(counter::released, &node_counters::released);
+  add(counter::lost, &node_counters::lost);
+  add(counter::unconfirmed, &node_counters::unconfirmed);
+  add(counter::timed_out, &node_counters::timed_out);
+  add(counter::late_results, &node_counters::late_results);
+  add(counter::store_errors, &node_counters::store_errors);
+  m.set(gauge::hot_queue_depth, static_cast<std::int64_t>(hot));
+  m.set(gauge::cold_queue_depth, static_cast<std::int64_t>(cold));
+  m.set(gauge::oldest_lag_ms, lag.count());
+  m.set(gauge::held, static_cast<std::int64_t>(c.held));
+  exported_ = c;
+}
+
+}  // namespace outbox::inline v0::core

@@ -1,0 +1,111 @@
+#include <unistd.h>
+
+#include <array>
+#include <outbox/error.hpp>
+#include <random>
+
+#include "core/settings.hpp"
+#include "core/ulid.hpp"
+
+namespace outbox::inline v0::core {
+namespace {
+
+using namespace std::chrono_literals;
+
+[[noreturn]] void refuse(std::string const& field, std::string const& problem) {
+  throw error::about(errc::invalid_option, field, problem);
+}
+
+void within(std::string const& field, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
+  if (value < least || value > most) {
+    refuse(field, "is " + std::to_string(value) + ", it must be " + std::to_string(least) + " to " + std::to_string(most));
+  }
+}
+
+void within(std::string const& field, std::chrono::milliseconds value, std::chrono::milliseconds least,
+            std::chrono::milliseconds most) {
+  if (value < least || value > most) {
+    refuse(field, "is " + std::to_string(value.count()) + " ms, it must be " + std::to_string(least.count()) + " to " +
+                      std::to_string(most.count()) + " ms");
+  }
+}
+
+std::string host_name() {
+  std::array<char, 256> buffer{};
+  return ::gethostname(buffer.data(), buffer.size() - 1) == 0 ? std::string{buffer.data()} : std::string{"unknown"};
+}
+
+void validate_all(node_settings const& s) {
+  auto const& e = s.engine;
+  if (!s.store) refuse("store", "is required");
+  if (!s.routes) refuse("listeners", "was moved from");
+  within("workers", e.workers, 1, 1024);
+  if (s.name.size() > 128) refuse("name", "has " + std::to_string(s.name.size()) + " bytes, the limit is 128");
+  within("poll.every", e.poll.every, 1ms, 1h);
+  within("poll.batch", e.poll.batch, 1, 10'000);
+  within("poll.skip_recent", e.poll.skip_recent, 0ms, 1h);
+  validate(e.retry, "retry");
+  within("queue.hot", e.queue.hot, 1, 1'000'000);
+  within("queue.cold", e.queue.cold, 1, 1'000'000);
+  if (e.queue.bytes < (std::size_t{64} << 10)) refuse("queue.bytes", "must be at least 65536");
+  within("lease.duration", e.lease.duration, 1s, 1h);
+  within("lease.max_crashes", static_cast<std::uint64_t>(std::max(0, e.lease.max_crashes)), 2, 1000);
+  within("listener_timeout", e.listener_timeout, 1ms, 24h);
+  within("limits.payload_bytes", s.limits.payload_bytes, 1, std::uint64_t{1} << 30);
+  within("drain", s.drain, 0ms, 24h);
+  for (auto const& [type, by_aggregate] : s.routes->by_type) {
+    for (auto const& [aggregate, r] : by_aggregate) {
+      if (r.options.retry) validate(*r.options.retry, "the retry of route '" + r.name + "'");
+    }
+  }
+}
+
+// The two option structs have the same fields today; this is where they become one thing.
+template <class Options>
+node_settings settings_from(Options&& o, node_mode mode) {
+  node_settings s;
+  s.mode = mode;
+  s.store = std::move(o.store);
+  s.routes = o.listeners.release();
+  s.name = o.name.empty() ? host_name() : std::move(o.name);
+  s.limits = o.limits;
+  s.drain = o.drain;
+  s.log = std::move(o.log);
+  s.metrics = std::move(o.metrics);
+  s.clock = o.clock ? std::move(o.clock) : machine_clock();
+  s.engine = {.incarnation = new_incarnation(),
+              .exclusive = mode == node_mode::single_node,
+              .workers = o.workers,
+              .poll = o.poll,
+              .retry = o.retry,
+              .queue = o.queue,
+              .lease = o.lease,
+              .listener_timeout = o.listener_timeout,
+              .hot_path = o.hot_path,
+              .unroutable = o.unroutable,
+              .seed = std::random_device{}()};
+  validate_all(s);
+  return s;
+}
+
+}  // namespace
+
+void validate(retry_policy const& retry, std::string const& field) {
+  within(field + ".max_attempts", static_cast<std::uint64_t>(std::max(0, retry.max_attempts)), 1, 1'000'000);
+  if (retry.backoff.base.count() <= 0) refuse(field + ".backoff.base", "must be positive");
+  if (retry.backoff.cap < retry.backoff.base) {
+    refuse(field + ".backoff.cap", "must not be less than " + field + ".backoff.base");
+  }
+}
+
+node_settings settings_of(single_node_options options) { return settings_from(std::move(options), node_mode::single_node); }
+node_settings settings_of(multi_node_options options) { return settings_from(std::move(options), node_mode::multi_node); }
+
+std::string new_incarnation() {
+  // A host name and a pid come back after a reboot or in another container; the random part never does.
+  std::random_device entropy;
+  ulid const boot{0, static_cast<std::uint16_t>(entropy()), (std::uint64_t{entropy()} << 32U) | entropy()};
+  return host_name().substr(0, 40) + ":" + std::to_string(::getpid()) + ":" + to_string(boot).substr(10);
+}
+
+}  // namespace outbox::inline v0::core

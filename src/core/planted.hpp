@@ -1,0 +1,26 @@
+// Faults on purpose. The simulation must find each of them; a build of the library has none.
+#pragma once
+
+namespace outbox::inline v0::core {
+
+enum class planted_bug {
+  none,
+  settle_without_token,           // a settlement touches a row that another claim owns
+  hot_push_before_commit,         // an event is queued when it is written
+  registration_ends_too_early,    // a taken settlement is forgotten before it is durable
+  claim_takes_own_live_lease,     // a claim returns rows that the same node holds
+  crashes_blamed_on_neighbours,   // suspects are claimed among others
+  unknown_claim_never_released,   // a claim whose reply was lost keeps its rows until the lease ends
+};
+
+#ifdef OUTBOX_PLANTED_BUGS
+inline planted_bug& planted() noexcept {
+  static planted_bug bug = planted_bug::none;
+  return bug;
+}
+inline bool has_bug(planted_bug b) noexcept { return planted() == b; }
+#else
+constexpr bool has_bug(planted_bug) noexcept { return false; }
+#endif
+
+}  // namespace outbox::inline v0::core

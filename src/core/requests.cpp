@@ -1,0 +1,51 @@
+#include "core/requests.hpp"
+
+#include <exception>
+
+namespace outbox::inline v0::core {
+namespace {
+
+template <class Reply, class F>
+Reply reply_of(F&& call) noexcept {
+  Reply reply;
+  try {
+    call(reply);
+  } catch (error const& e) {
+    reply.failure.emplace(e);
+  } catch (std::exception const& e) {
+    reply.failure.emplace(errc::store_failure, e.what());
+  } catch (...) {
+    reply.failure.emplace(errc::store_failure, "the store threw something that is not an exception");
+  }
+  return reply;
+}
+
+}  // namespace
+
+poll_reply perform(store& s, poll_request const& request, std::string const& incarnation) noexcept {
+  return reply_of<poll_reply>([&](poll_reply& reply) {
+    if (auto const* const release = std::get_if<release_request>(&request.what)) {
+      for (auto const& token : release->tokens) s.release(token);
+    } else if (std::holds_alternative<lock_request>(request.what)) {
+      reply.value = s.try_dispatch_lock(incarnation);
+    } else if (std::holds_alternative<expire_request>(request.what)) {
+      reply.value = s.expire_others(incarnation);
+    } else {
+      reply.value = s.claim(std::get<claim_request>(request.what));
+    }
+  });
+}
+
+settle_reply perform(store& s, settle_request const& request) noexcept {
+  return reply_of<settle_reply>([&](settle_reply& reply) { reply.applied = s.settle(request.items); });
+}
+
+renew_reply perform(store& s, renew_request const& request, node_row const& self) noexcept {
+  return reply_of<renew_reply>([&](renew_reply& reply) {
+    if (!request.rows.empty()) reply.kept = s.renew(request.rows, self.lease);
+    for (auto const& token : request.doubts) s.release(token);
+    s.announce(self);
+  });
+}
+
+}  // namespace outbox::inline v0::core

@@ -1,0 +1,34 @@
+// Carries the engine's requests to a store and brings the replies back; errors come back as values.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "core/engine.hpp"
+
+namespace outbox::inline v0::core {
+
+struct poll_reply {
+  std::variant<std::monostate, std::unique_ptr<dispatch_lock>, std::size_t, claim_reply> value;
+  std::optional<error> failure;
+};
+
+struct settle_reply {
+  std::vector<bool> applied;
+  std::optional<error> failure;
+};
+
+struct renew_reply {
+  std::vector<bool> kept;
+  std::optional<error> failure;
+};
+
+[[nodiscard]] poll_reply perform(store& s, poll_request const& request, std::string const& incarnation) noexcept;
+[[nodiscard]] settle_reply perform(store& s, settle_request const& request) noexcept;
+
+/// Renews, releases what is in doubt, and tells the other nodes that this one lives.
+[[nodiscard]] renew_reply perform(store& s, renew_request const& request, node_row const& self) noexcept;
+
+}  // namespace outbox::inline v0::core

@@ -1,0 +1,224 @@
+#include "core/runtime.hpp"
+
+#include <algorithm>
+#include <outbox/error.hpp>
+
+namespace outbox::inline v0::core {
+namespace {
+
+// Long enough to cost nothing, short enough that no clock arithmetic overflows.
+constexpr std::chrono::hours longest_wait{1};
+
+// So that stop() called by a listener is told apart: a thread cannot wait for itself.
+thread_local runtime const* thread_of = nullptr;
+
+}  // namespace
+
+runtime::runtime(std::shared_ptr<node_core> core) : core_{std::move(core)} {}
+
+runtime::~runtime() {
+  stop(core_->settings().drain);
+  std::lock_guard const life{life_};
+  if (phase_ != phase::stopping) return;
+  // Listeners still run: there is no safe way to go on without them.
+  end_all();
+}
+
+bool runtime::running() const noexcept { return phase_ == phase::running; }
+
+bool runtime::on_own_thread() const noexcept { return thread_of == this; }
+
+void runtime::start() {
+  std::lock_guard const life{life_};
+  if (phase_ != phase::made) {
+    throw error{errc::lifecycle, phase_ == phase::running ? "start() was called before" : "start() after stop(): make a new node"};
+  }
+  announce();
+  core_->with_engine([&](engine& e) { e.open(core_->now()); });
+  try {
+    renewer_ = std::thread{[this] { renew(); }};
+    settler_ = std::thread{[this] { settle(); }};
+    for (std::size_t i = 0; i < core_->settings().engine.workers; ++i) workers_.emplace_back([this] { work(); });
+    poller_ = std::thread{[this] { poll(); }};
+    phase_ = phase::running;
+  } catch (std::exception const& e) {
+    core_->with_engine([&](engine& g) { g.close(core_->now()); });
+    end_all();
+    throw error{errc::unavailable, std::string{"cannot start the node's threads: "} + e.what()};
+  }
+}
+
+// Everything that was started, in the order of closing.
+void runtime::end_all() {
+  end_loop(quit_poller_, core_->poll_, poller_);
+  {
+    std::lock_guard const lock{core_->mutex_};
+    quit_workers_ = true;
+  }
+  core_->work_.notify_all();
+  for (auto& w : workers_) w.join();
+  workers_.clear();
+  flush(core_->now() + std::chrono::seconds{1});
+  end_loop(quit_settler_, core_->settle_, settler_);
+  end_loop(quit_renewer_, core_->renew_, renewer_);
+  core_->farewell();
+  phase_ = phase::stopped;
+}
+
+// Announced first and checked second: of two nodes that start at once, at least one sees the other.
+void runtime::announce() {
+  auto const self = core_->self(0);
+  core_->store().announce(self);
+  auto const exclusive = [](node_mode m) { return m == node_mode::single_node || m == node_mode::ordered; };
+  for (auto const& other : core_->store().inspect().nodes()) {
+    if (other.incarnation == self.incarnation || other.mode == node_mode::writer_only) continue;
+    if (other.mode == self.mode && exclusive(self.mode)) continue;  // stands by
+    if (other.mode == node_mode::multi_node && self.mode == node_mode::multi_node) continue;
+    core_->store().retire(self.incarnation);
+    throw error{errc::mode_conflict, "node '" + other.name + "' (" + other.incarnation + ") works on this table as " +
+                                         std::string{name(other.mode)} + "; this one is " + std::string{name(self.mode)}};
+  }
+}
+
+template <class Plan>
+void runtime::wait(std::unique_lock<std::mutex>& lock, std::condition_variable& cv, Plan const& plan) {
+  // The wait is real time even if the node's clock is a test's: whoever moves that clock calls wake().
+  auto const wait = std::min<steady_time::duration>(
+      longest_wait, plan.wake == steady_time::max() ? longest_wait : std::max<steady_time::duration>(plan.wake - core_->now(), {}));
+  cv.wait_for(lock, wait);
+}
+
+void runtime::work() {
+  thread_of = this;
+  std::unique_lock lock{core_->mutex_};
+  while (true) {
+    auto const t = core_->engine_.start_next(core_->now());
+    if (!t) {
+      if (quit_workers_) return;
+      core_->work_.wait(lock);
+      continue;
+    }
+    if (core_->engine_.hot_depth() + core_->engine_.cold_depth() > 0) core_->work_.notify_one();
+    core_->publish(lock);
+    auto v = core_->deliver(*t);
+    core_->with_engine([&](engine& e) { e.finish(*t, std::move(v), core_->now()); });
+    lock.lock();
+  }
+}
+
+void runtime::poll() {
+  thread_of = this;
+  std::unique_lock lock{core_->mutex_};
+  while (!quit_poller_) {
+    auto const p = core_->plan_poll(lock);
+    if (!p.request) {
+      wait(lock, core_->poll_, p);
+      continue;
+    }
+    core_->publish(lock);
+    core_->apply(*p.request, perform(core_->store(), *p.request, core_->settings().engine.incarnation));
+    core_->export_metrics();
+    lock.lock();
+  }
+}
+
+void runtime::settle() {
+  thread_of = this;
+  std::unique_lock lock{core_->mutex_};
+  while (!quit_settler_) {
+    auto const p = core_->engine_.plan_settle(core_->now(), flush_);
+    if (!p.request) {
+      wait(lock, core_->settle_, p);
+      continue;
+    }
+    core_->publish(lock);
+    core_->apply(*p.request, perform(core_->store(), *p.request));
+    core_->export_metrics();
+    lock.lock();
+  }
+}
+
+void runtime::renew() {
+  thread_of = this;
+  std::unique_lock lock{core_->mutex_};
+  while (!quit_renewer_) {
+    auto const p = core_->engine_.plan_renew(core_->now());
+    if (!p.request && !core_->engine_.has_news()) {
+      wait(lock, core_->renew_, p);
+      continue;
+    }
+    core_->publish(lock);  // the plan may have timed something out
+    if (p.request) {
+      core_->apply(*p.request, perform(core_->store(), *p.request, core_->self(p.request->held)));
+      core_->export_metrics();
+    }
+    lock.lock();
+  }
+}
+
+std::size_t runtime::poll_once() {
+  if (!running()) throw error{errc::lifecycle, "poll_once() needs a started node"};
+  core_->with_engine([](engine& e) { e.ask_poll(); });
+  std::size_t rows = 0;
+  while (true) {
+    auto const p = core_->plan_poll();
+    if (!p.request) return rows;
+    bool const claim = std::holds_alternative<claim_request>(p.request->what);
+    rows += core_->apply(*p.request, perform(core_->store(), *p.request, core_->settings().engine.incarnation));
+    if (claim) return rows;
+  }
+}
+
+bool runtime::wait_until_drained(steady_time deadline) {
+  std::unique_lock lock{core_->mutex_};
+  auto const wait = std::max<steady_time::duration>(deadline - core_->now(), {});
+  return core_->changed_.wait_for(lock, wait, [&] { return core_->engine_.drained(); });
+}
+
+// Lets the settler empty its list without spacing.
+bool runtime::flush(steady_time deadline) {
+  std::unique_lock lock{core_->mutex_};
+  flush_ = true;
+  core_->settle_.notify_one();
+  auto const wait = std::max<steady_time::duration>(deadline - core_->now(), {});
+  return core_->changed_.wait_for(lock, wait, [&] { return core_->engine_.unsettled() == 0; });
+}
+
+void runtime::end_loop(bool& quit, std::condition_variable& wake, std::thread& thread) {
+  {
+    std::lock_guard const lock{core_->mutex_};
+    quit = true;
+  }
+  wake.notify_all();
+  if (thread.joinable()) thread.join();
+}
+
+bool runtime::stop(milliseconds drain) {
+  if (on_own_thread()) {
+    // A listener asks: the node stops taking work; whoever owns it waits for the rest.
+    core_->with_engine([&](engine& e) { e.close(core_->now()); });
+    return false;
+  }
+  std::lock_guard const life{life_};
+  if (phase_ == phase::made) {
+    phase_ = phase::stopped;
+    return true;
+  }
+  if (phase_ == phase::stopped) return true;
+  phase_ = phase::stopping;
+  auto const deadline = core_->now() + drain;
+  core_->with_engine([&](engine& e) { e.close(core_->now()); });
+  end_loop(quit_poller_, core_->poll_, poller_);
+  bool drained = wait_until_drained(deadline);
+  core_->with_engine([&](engine& e) { e.release_queued(core_->now()); });
+  // What was drained late still has a moment to be settled.
+  drained = flush(std::max(deadline, core_->now() + std::chrono::seconds{1})) && drained;
+  {
+    std::lock_guard const lock{core_->mutex_};
+    if (!core_->engine_.drained()) return false;  // a listener still runs: its settler and renewer stay
+  }
+  end_all();
+  return drained;
+}
+
+}  // namespace outbox::inline v0::core

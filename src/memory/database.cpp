@@ -1,0 +1,414 @@
+#include "memory/database.hpp"
+
+#include <algorithm>
+#include <outbox/error.hpp>
+
+#include "core/planted.hpp"
+
+namespace outbox::inline v0::memory {
+namespace {
+
+using core::has_bug;
+using core::planted_bug;
+using std::chrono::milliseconds;
+
+bool pending(row_view const& r) noexcept {
+  return r.status == event_status::created || r.status == event_status::retry;
+}
+
+// The later of the two instants: before it nobody may claim the row.
+instant claimable(row_view const& r) noexcept {
+  return r.lease_until ? std::max(r.available_at, *r.lease_until) : r.available_at;
+}
+
+bool matches(row_view const& r, dead_filter const& f) noexcept {
+  return r.status == event_status::dead && (f.event_type.empty() || r.event.type() == f.event_type) &&
+         (f.aggregate_type.empty() || r.event.aggregate_type() == f.aggregate_type);
+}
+
+bool of_incarnation(std::string_view token, std::string_view incarnation) noexcept {
+  return token.starts_with(incarnation) && token.size() > incarnation.size() && token[incarnation.size()] == '/';
+}
+
+class held_lock final : public dispatch_lock {
+ public:
+  held_lock(std::shared_ptr<std::string> holder, std::string me) : holder_{std::move(holder)}, me_{std::move(me)} {}
+  ~held_lock() override {
+    std::lock_guard const lock{guard()};
+    if (*holder_ == me_) holder_->clear();
+  }
+  bool held() const noexcept override {
+    std::lock_guard const lock{guard()};
+    return *holder_ == me_;
+  }
+  // A lock may outlive its store, so it cannot use the store's mutex.
+  static std::mutex& guard() noexcept {
+    static std::mutex m;
+    return m;
+  }
+
+ private:
+  std::shared_ptr<std::string> holder_;
+  std::string me_;
+};
+
+}  // namespace
+
+std::shared_ptr<store> open(options o) { return std::make_shared<database>(std::move(o)); }
+
+database::database(options o) : options_{std::move(o)} {
+  if (!options_.clock) options_.clock = machine_clock();
+}
+
+store_capabilities database::capabilities() const noexcept {
+  return {.kind = "memory", .requires_transaction = true, .keeps_done_rows = !options_.erase_done};
+}
+
+instant database::now() { return options_.clock->now(); }
+
+commit_fate database::next_fate() { return options_.at_commit ? options_.at_commit() : commit_fate::ok; }
+
+void database::insert(transaction_ref tx, std::span<insertion const> rows) {
+  if (tx.kind() != "memory" || &transaction_access::owner(*static_cast<transaction*>(tx.target())) != this) {
+    throw error{errc::wrong_transaction, "the transaction belongs to another memory store"};
+  }
+  auto& joined = *static_cast<transaction*>(tx.target());
+  std::lock_guard const lock{mutex_};
+  auto const at = now();
+  for (auto const& r : rows) {
+    auto const& e = *r.what;
+    if (by_id_.contains(e.id()) || transaction_access::has(joined, e.id())) {
+      throw error{errc::duplicate_event, "event id '" + e.id() + "' is in the table already"};
+    }
+    row_view row{.event = e, .seq = ++last_seq_, .available_at = at, .inserted_at = at};
+    if (e.deliver_after()) row.available_at = at + *e.deliver_after();
+    if (e.delayed() && e.available_at()) row.available_at = *e.available_at();
+    if (!r.token.empty()) {
+      row.locked_by = r.token;
+      row.lease_until = at + r.lease;
+    }
+    transaction_access::add(joined, std::move(row));
+  }
+}
+
+void database::apply(std::vector<row_view> const& rows) {
+  std::lock_guard const lock{mutex_};
+  for (auto const& r : rows) {
+    if (by_id_.contains(r.event.id())) {
+      throw error{errc::duplicate_event, "event id '" + r.event.id() + "' is in the table already"};
+    }
+  }
+  for (auto const& r : rows) {
+    by_id_.emplace(r.event.id(), r.seq);
+    due_.emplace(claimable(r), r.seq);
+    rows_.emplace(r.seq, r);
+  }
+}
+
+// Keeps the index in step with the row, whatever changes.
+void database::update(row_view& row, std::function<void(row_view&)> const& change) {
+  if (pending(row)) due_.erase({claimable(row), row.seq});
+  change(row);
+  if (pending(row)) due_.emplace(claimable(row), row.seq);
+}
+
+void database::erase(std::int64_t seq) {
+  auto const it = rows_.find(seq);
+  if (pending(it->second)) due_.erase({claimable(it->second), seq});
+  by_id_.erase(it->second.event.id());
+  rows_.erase(it);
+}
+
+database::candidates database::choose(claim_request const& request, instant now, claim_reply& reply) const {
+  candidates c;
+  std::size_t bytes = 0;
+  auto const limit = request.suspects == suspects::take_one ? std::min<std::size_t>(1, request.limit) : request.limit;
+  bool first = true;
+  for (auto const& [instant, seq] : due_) {
+    if (instant > now) break;
+    auto const& row = rows_.at(seq);
+    if (row.inserted_at > now - request.skip_recent) continue;
+    bool const expired = !row.locked_by.empty();
+    if (expired && request.unowned_only) continue;
+    if (first) reply.oldest_lag = std::chrono::floor<milliseconds>(now - instant);
+    first = false;
+    auto const crashes = row.crashes + (expired ? 1 : 0);
+    if (crashes >= request.max_crashes) {
+      c.kill.push_back(seq);
+      continue;
+    }
+    bool const suspect =
+        crashes == request.max_crashes - 1 && !has_bug(planted_bug::crashes_blamed_on_neighbours);
+    if (suspect != (request.suspects == suspects::take_one)) {
+      reply.suspects_waiting = reply.suspects_waiting || suspect;
+      continue;
+    }
+    auto const size = row.event.payload().size();
+    if (c.take.size() >= limit || (!c.take.empty() && bytes + size > request.max_bytes)) {
+      reply.more = true;
+      break;
+    }
+    bytes += size;
+    c.take.push_back(seq);
+  }
+  if (has_bug(planted_bug::claim_takes_own_live_lease)) {
+    auto const incarnation = std::string_view{request.token}.substr(0, request.token.find('/'));
+    for (auto const& [instant, seq] : due_) {
+      if (c.take.size() < limit && of_incarnation(rows_.at(seq).locked_by, incarnation) && instant > now) {
+        c.take.push_back(seq);
+      }
+    }
+  }
+  return c;
+}
+
+claim_reply database::claim(claim_request const& request) {
+  std::lock_guard const lock{mutex_};
+  claim_reply reply;
+  auto const at = now();
+  reply.now = at;
+  auto const chosen = choose(request, at, reply);
+  reply.next_due = next_due(at, request);
+  for (auto const seq : chosen.kill) {
+    update(rows_.at(seq), [&](row_view& r) {
+      r.crashes += r.locked_by.empty() ? 0 : 1;
+      r.status = event_status::dead;
+      r.done_at = at;
+      r.locked_by.clear();
+      r.lease_until.reset();
+      r.last_error = "crash budget exhausted: " + std::to_string(r.crashes) + " processes ended while they held this event";
+      reply.killed.push_back({r.event.id(), r.event.type(), r.crashes});
+    });
+  }
+  for (auto const seq : chosen.take) {
+    update(rows_.at(seq), [&](row_view& r) {
+      if (!r.locked_by.empty()) r.crashes += 1;
+      r.locked_by = request.token;
+      r.lease_until = at + request.lease;
+      reply.rows.push_back({.handle = {r.event.id(), request.token, r.seq},
+                            .event = r.event,
+                            .attempts = r.attempts,
+                            .crashes = r.crashes,
+                            .progress = r.progress});
+    });
+  }
+  return reply;
+}
+
+// When the next row can be claimed: the first instant after now, or the end of `skip_recent` for one that is due already.
+std::optional<instant> database::next_due(instant now, claim_request const& request) const {
+  auto const later = due_.upper_bound({now, INT64_MAX});
+  std::optional<instant> next;
+  if (later != due_.end()) next = later->first;
+  if (request.skip_recent.count() == 0) return next;
+  for (auto it = due_.begin(); it != later; ++it) {
+    auto const grown = rows_.at(it->second).inserted_at + request.skip_recent;
+    if (grown > now && (!next || grown < *next)) next = grown;
+  }
+  return next;
+}
+
+row_view* database::owned(row_handle const& handle) {
+  auto const seq = by_id_.find(handle.id);
+  if (seq == by_id_.end()) return nullptr;
+  auto& row = rows_.at(seq->second);
+  return pending(row) && row.locked_by == handle.token ? &row : nullptr;
+}
+
+std::vector<bool> database::settle(std::span<settlement const> items) {
+  std::lock_guard const lock{mutex_};
+  auto const at = now();
+  std::vector<bool> applied;
+  applied.reserve(items.size());
+  for (auto const& s : items) {
+    row_view* row = owned(s.row);
+    if (has_bug(planted_bug::settle_without_token) && by_id_.contains(s.row.id)) row = &rows_.at(by_id_.at(s.row.id));
+    applied.push_back(row != nullptr);
+    if (row != nullptr) apply(*row, s, at);
+  }
+  return applied;
+}
+
+void database::apply(row_view& row, settlement const& s, instant now) {
+  update(row, [&](row_view& r) {
+    r.locked_by.clear();
+    r.lease_until.reset();
+    if (s.what == outcome::release) return;
+    r.crashes = 0;
+    r.attempts += s.counted;
+    r.progress = s.progress;
+    switch (s.what) {
+      case outcome::delivered:
+        r.status = event_status::delivered;
+        r.done_at = now;
+        r.last_error.clear();
+        break;
+      case outcome::dead:
+        r.status = event_status::dead;
+        r.done_at = now;
+        r.last_error = s.error;
+        break;
+      case outcome::retry:
+        r.status = event_status::retry;
+        r.available_at = now + s.delay;
+        r.last_error = s.error;
+        break;
+      case outcome::defer:
+        r.status = event_status::created;
+        r.available_at = now + s.delay;
+        if (!s.error.empty()) r.last_error = s.error;
+        break;
+      case outcome::release: break;
+    }
+  });
+  if (s.what == outcome::delivered && options_.erase_done) erase(row.seq);
+}
+
+std::vector<bool> database::renew(std::span<row_handle const> rows, milliseconds lease) {
+  std::lock_guard const lock{mutex_};
+  auto const until = now() + lease;
+  std::vector<bool> kept;
+  kept.reserve(rows.size());
+  for (auto const& handle : rows) {
+    row_view* const row = owned(handle);
+    kept.push_back(row != nullptr);
+    if (row != nullptr) update(*row, [&](row_view& r) { r.lease_until = until; });
+  }
+  return kept;
+}
+
+std::size_t database::release(std::string_view token) {
+  std::lock_guard const lock{mutex_};
+  std::size_t released = 0;
+  for (auto& [seq, row] : rows_) {
+    if (!pending(row) || row.locked_by != token) continue;
+    update(row, [](row_view& r) {
+      r.locked_by.clear();
+      r.lease_until.reset();
+    });
+    ++released;
+  }
+  return released;
+}
+
+std::size_t database::expire_others(std::string_view incarnation) {
+  std::lock_guard const lock{mutex_};
+  auto const at = now();
+  std::size_t expired = 0;
+  for (auto& [seq, row] : rows_) {
+    if (!pending(row) || row.locked_by.empty() || of_incarnation(row.locked_by, incarnation)) continue;
+    if (row.lease_until && *row.lease_until <= at) continue;
+    update(row, [&](row_view& r) { r.lease_until = at; });
+    ++expired;
+  }
+  return expired;
+}
+
+std::unique_ptr<dispatch_lock> database::try_dispatch_lock(std::string_view incarnation) {
+  std::lock_guard const lock{held_lock::guard()};
+  if (!lock_holder_->empty()) return nullptr;
+  *lock_holder_ = incarnation;
+  return std::make_unique<held_lock>(lock_holder_, std::string{incarnation});
+}
+
+void database::announce(node_row const& node) {
+  std::lock_guard const lock{mutex_};
+  auto const at = now();
+  nodes_[node.incarnation] = {node, at + node.lease};
+  std::erase_if(nodes_, [&](auto const& n) { return n.second.second + std::chrono::hours{24} < at; });
+}
+
+void database::retire(std::string_view incarnation) {
+  std::lock_guard const lock{mutex_};
+  if (auto const it = nodes_.find(incarnation); it != nodes_.end()) nodes_.erase(it);
+}
+
+std::vector<node_row> database::nodes() {
+  std::lock_guard const lock{mutex_};
+  std::vector<node_row> live;
+  for (auto const& [incarnation, node] : nodes_) {
+    if (node.second > now()) live.push_back(node.first);
+  }
+  return live;
+}
+
+std::size_t database::purge(purge_request const& request) {
+  std::lock_guard const lock{mutex_};
+  auto const before = now() - request.retention;
+  std::vector<std::int64_t> old;
+  for (auto const& [seq, row] : rows_) {
+    if (old.size() >= request.limit) break;
+    bool const terminal = (row.status == event_status::delivered && request.done) || (row.status == event_status::dead && request.dead);
+    if (terminal && row.done_at && *row.done_at <= before) old.push_back(seq);
+  }
+  for (auto const seq : old) erase(seq);
+  return old.size();
+}
+
+std::vector<dead_event> database::dead(dead_filter const& filter, std::size_t limit) {
+  std::lock_guard const lock{mutex_};
+  std::vector<dead_event> found;
+  for (auto const& [seq, r] : rows_) {
+    if (found.size() >= limit) break;
+    if (matches(r, filter)) found.push_back({r.event, r.attempts, r.crashes, r.last_error, r.done_at});
+  }
+  return found;
+}
+
+std::uint64_t database::count_dead(dead_filter const& filter) {
+  std::lock_guard const lock{mutex_};
+  return static_cast<std::uint64_t>(std::ranges::count_if(rows_, [&](auto const& r) { return matches(r.second, filter); }));
+}
+
+void database::revive(row_view& row, instant now) {
+  update(row, [&](row_view& r) {
+    r.status = event_status::created;
+    r.attempts = 0;
+    r.crashes = 0;
+    r.available_at = now;
+    r.done_at.reset();
+    r.last_error.clear();
+  });
+}
+
+bool database::replay(std::string_view id) {
+  std::lock_guard const lock{mutex_};
+  auto const seq = by_id_.find(std::string{id});
+  if (seq == by_id_.end() || rows_.at(seq->second).status != event_status::dead) return false;
+  revive(rows_.at(seq->second), now());
+  return true;
+}
+
+std::size_t database::replay_some(dead_filter const& filter, instant died_by, std::size_t limit) {
+  std::lock_guard const lock{mutex_};
+  std::size_t replayed = 0;
+  for (auto& [seq, row] : rows_) {
+    if (replayed >= limit) break;
+    if (!matches(row, filter) || !row.done_at || *row.done_at > died_by) continue;
+    revive(row, now());
+    ++replayed;
+  }
+  return replayed;
+}
+
+std::optional<row_view> database::find(std::string_view id) {
+  std::lock_guard const lock{mutex_};
+  auto const seq = by_id_.find(std::string{id});
+  return seq == by_id_.end() ? std::nullopt : std::optional{rows_.at(seq->second)};
+}
+
+table_counts database::counts() {
+  std::lock_guard const lock{mutex_};
+  table_counts c;
+  for (auto const& [seq, row] : rows_) {
+    switch (row.status) {
+      case event_status::created: ++c.created; break;
+      case event_status::retry: ++c.retry; break;
+      case event_status::delivered: ++c.done; break;
+      case event_status::dead: ++c.dead; break;
+    }
+  }
+  return c;
+}
+
+}  // namespace outbox::inline v0::memory

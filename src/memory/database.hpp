@@ -1,0 +1,82 @@
+// The table of the memory store: rows, one index over what can be claimed, and a registry of nodes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <outbox/memory.hpp>
+#include <outbox/store.hpp>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace outbox::inline v0::memory {
+
+class database final : public store, public inspector {
+ public:
+  explicit database(options o);
+
+  store_capabilities capabilities() const noexcept override;
+  void insert(transaction_ref tx, std::span<insertion const> rows) override;
+  claim_reply claim(claim_request const& request) override;
+  std::vector<bool> settle(std::span<settlement const> items) override;
+  std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
+  std::size_t release(std::string_view token) override;
+  std::size_t expire_others(std::string_view incarnation) override;
+  std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
+  void announce(node_row const& node) override;
+  void retire(std::string_view incarnation) override;
+  std::size_t purge(purge_request const& request) override;
+  std::vector<dead_event> dead(dead_filter const& filter, std::size_t limit) override;
+  std::uint64_t count_dead(dead_filter const& filter) override;
+  bool replay(std::string_view id) override;
+  std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) override;
+  instant now() override;
+  inspector& inspect() override { return *this; }
+
+  std::optional<row_view> find(std::string_view id) override;
+  table_counts counts() override;
+  std::vector<node_row> nodes() override;
+
+  /// Makes a transaction's rows visible, all or none. Throws `error` (duplicate_event).
+  void apply(std::vector<row_view> const& rows);
+  [[nodiscard]] commit_fate next_fate();
+
+ private:
+  using due_key = std::pair<instant, std::int64_t>;  ///< Claimable instant, seq.
+
+  struct candidates {
+    std::vector<std::int64_t> take, kill;
+  };
+
+  [[nodiscard]] candidates choose(claim_request const& request, instant now, claim_reply& reply) const;
+  [[nodiscard]] row_view* owned(row_handle const& handle);
+  void update(row_view& row, std::function<void(row_view&)> const& change);
+  void apply(row_view& row, settlement const& s, instant now);
+  void erase(std::int64_t seq);
+  void revive(row_view& row, instant now);
+  [[nodiscard]] std::optional<instant> next_due(instant now, claim_request const& request) const;
+
+  options options_;
+  std::mutex mutex_;
+  std::map<std::int64_t, row_view> rows_;
+  std::unordered_map<std::string, std::int64_t> by_id_;
+  std::set<due_key> due_;  ///< Pending rows only.
+  std::map<std::string, std::pair<node_row, instant>, std::less<>> nodes_;
+  std::shared_ptr<std::string> lock_holder_ = std::make_shared<std::string>();
+  std::int64_t last_seq_ = 0;
+};
+
+/// What the store needs of a transaction.
+struct transaction_access {
+  static database& owner(transaction& tx) noexcept;
+  static void enlist(transaction& tx, std::shared_ptr<transaction_observer> observer);
+  static void add(transaction& tx, row_view row);
+  static bool has(transaction const& tx, std::string_view id) noexcept;
+};
+
+}  // namespace outbox::inline v0::memory

@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <outbox/error.hpp>
+#include <outbox/memory.hpp>
+
+#include "memory/database.hpp"
+
+namespace outbox::inline v0 {
+namespace memory {
+
+struct transaction::state {
+  struct mark {
+    std::string name;
+    std::size_t rows;
+  };
+
+  database* owner = nullptr;
+  bool active = true;
+  std::vector<row_view> rows;
+  std::vector<mark> marks;
+  std::vector<std::shared_ptr<transaction_observer>> observers;
+
+  [[nodiscard]] bool has(std::string_view id) const noexcept {
+    return std::ranges::any_of(rows, [&](row_view const& r) { return r.event.id() == id; });
+  }
+
+  // What a database would answer to a read of the ids just before COMMIT.
+  void confirm() noexcept {
+    for (auto const& o : observers) {
+      for (std::size_t i = 0; i < o->size(); ++i) {
+        if (!has(o->event_id(i))) o->absent(i);
+      }
+    }
+  }
+
+  template <class F>
+  void end(F&& tell) noexcept {
+    active = false;
+    for (auto const& o : observers) tell(*o);
+    observers.clear();
+    rows.clear();
+  }
+};
+
+database& transaction_access::owner(transaction& tx) noexcept { return *tx.state_->owner; }
+void transaction_access::enlist(transaction& tx, std::shared_ptr<transaction_observer> observer) {
+  tx.state_->observers.push_back(std::move(observer));
+}
+void transaction_access::add(transaction& tx, row_view row) { tx.state_->rows.push_back(std::move(row)); }
+bool transaction_access::has(transaction const& tx, std::string_view id) noexcept { return tx.state_->has(id); }
+
+transaction::transaction(store& s) : state_{std::make_unique<state>()} {
+  state_->owner = dynamic_cast<database*>(&s);
+  if (state_->owner == nullptr) throw error{errc::wrong_transaction, "a memory transaction needs a memory store"};
+}
+
+transaction::~transaction() { rollback(); }
+
+bool transaction::active() const noexcept { return state_->active; }
+
+void transaction::savepoint(std::string name) {
+  if (!state_->active) throw error{errc::no_transaction, "savepoint() after the end of the transaction"};
+  state_->marks.push_back({std::move(name), state_->rows.size()});
+}
+
+void transaction::rollback_to(std::string const& name) {
+  auto const mark = std::find_if(state_->marks.rbegin(), state_->marks.rend(), [&](auto const& m) { return m.name == name; });
+  if (!state_->active || mark == state_->marks.rend()) {
+    throw error{errc::no_transaction, "there is no savepoint '" + name + "'"};
+  }
+  state_->rows.erase(state_->rows.begin() + static_cast<std::ptrdiff_t>(mark->rows), state_->rows.end());
+  state_->marks.erase(mark.base(), state_->marks.end());
+}
+
+void transaction::commit() {
+  if (!state_->active) throw error{errc::no_transaction, "commit() after the end of the transaction"};
+  auto const rolled_back = [](transaction_observer& o) { o.rolled_back(); };
+  auto const in_doubt = [](transaction_observer& o) { o.in_doubt(); };
+  auto const fate = state_->owner->next_fate();
+  if (fate == commit_fate::refused) {
+    state_->end(rolled_back);
+    throw error{errc::store_failure, "the commit was refused"};
+  }
+  state_->confirm();
+  try {
+    if (fate != commit_fate::lost_undone) state_->owner->apply(state_->rows);
+  } catch (...) {
+    state_->end(rolled_back);
+    throw;
+  }
+  if (fate != commit_fate::ok) {
+    state_->end(in_doubt);
+    throw error{errc::commit_in_doubt, "the connection was lost during COMMIT"};
+  }
+  state_->end([](transaction_observer& o) { o.committed(); });
+}
+
+void transaction::rollback() noexcept {
+  if (state_->active) state_->end([](transaction_observer& o) { o.rolled_back(); });
+}
+
+}  // namespace memory
+
+transaction_ref transaction_traits<memory::transaction>::join(memory::transaction& tx) noexcept {
+  static constexpr transaction_operations operations{
+      .kind = "memory",
+      .active = [](void const* t) noexcept { return static_cast<memory::transaction const*>(t)->active(); },
+      .enlist = [](void* t, std::shared_ptr<transaction_observer> observer) {
+        memory::transaction_access::enlist(*static_cast<memory::transaction*>(t), std::move(observer));
+        return true;
+      }};
+  return {&tx, operations};
+}
+
+}  // namespace outbox::inline v0

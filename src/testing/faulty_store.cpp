@@ -1,0 +1,128 @@
+#include <deque>
+#include <mutex>
+#include <outbox/error.hpp>
+#include <outbox/testing.hpp>
+
+namespace outbox::inline v0::testing {
+
+struct faulty_store::state {
+  std::shared_ptr<store> behind;
+  oracle next;
+  mutable std::mutex mutex;
+  std::deque<std::function<void()>> late;
+
+  fault fault_of(operation what) {
+    std::lock_guard const lock{mutex};
+    return next ? next(what) : fault::none;
+  }
+
+  // Makes the call as the fault says. `call` must own what it needs: it may run long after this returned.
+  template <class F>
+  auto run(operation what, F call) -> decltype(call()) {
+    switch (fault_of(what)) {
+      case fault::none: return call();
+      case fault::before: break;
+      case fault::after: call(); break;
+      case fault::later: {
+        std::lock_guard const lock{mutex};
+        late.emplace_back([call] { static_cast<void>(call()); });
+        break;
+      }
+      case fault::refused: throw error{errc::store_failure, "refused on purpose"};
+    }
+    throw error{errc::unavailable, "the store is away on purpose"};
+  }
+};
+
+faulty_store::faulty_store(std::shared_ptr<store> behind, oracle next)
+    : state_{std::make_unique<state>()} {
+  state_->behind = std::move(behind);
+  state_->next = std::move(next);
+}
+faulty_store::~faulty_store() = default;
+
+std::size_t faulty_store::late() const noexcept {
+  std::lock_guard const lock{state_->mutex};
+  return state_->late.size();
+}
+
+bool faulty_store::run_late() {
+  std::function<void()> call;
+  {
+    std::lock_guard const lock{state_->mutex};
+    if (state_->late.empty()) return false;
+    call = std::move(state_->late.front());
+    state_->late.pop_front();
+  }
+  try {
+    call();
+  } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): nobody waits for it any more
+  }
+  return true;
+}
+
+store_capabilities faulty_store::capabilities() const noexcept { return state_->behind->capabilities(); }
+
+void faulty_store::insert(transaction_ref tx, std::span<insertion const> rows) { state_->behind->insert(tx, rows); }
+
+claim_reply faulty_store::claim(claim_request const& request) {
+  return state_->run(operation::claim, [s = state_->behind, request] { return s->claim(request); });
+}
+
+std::vector<bool> faulty_store::settle(std::span<settlement const> items) {
+  std::vector<settlement> copy{items.begin(), items.end()};
+  return state_->run(operation::settle, [s = state_->behind, copy = std::move(copy)] { return s->settle(copy); });
+}
+
+std::vector<bool> faulty_store::renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) {
+  std::vector<row_handle> copy{rows.begin(), rows.end()};
+  return state_->run(operation::renew, [s = state_->behind, copy = std::move(copy), lease] { return s->renew(copy, lease); });
+}
+
+std::size_t faulty_store::release(std::string_view token) {
+  return state_->run(operation::release, [s = state_->behind, t = std::string{token}] { return s->release(t); });
+}
+
+std::size_t faulty_store::expire_others(std::string_view incarnation) {
+  return state_->run(operation::expire_others,
+                     [s = state_->behind, i = std::string{incarnation}] { return s->expire_others(i); });
+}
+
+std::unique_ptr<dispatch_lock> faulty_store::try_dispatch_lock(std::string_view incarnation) {
+  return state_->run(operation::dispatch_lock,
+                     [s = state_->behind, i = std::string{incarnation}] { return s->try_dispatch_lock(i); });
+}
+
+void faulty_store::announce(node_row const& node) {
+  state_->run(operation::announce, [s = state_->behind, node] { s->announce(node); });
+}
+
+void faulty_store::retire(std::string_view incarnation) {
+  state_->run(operation::retire, [s = state_->behind, i = std::string{incarnation}] { s->retire(i); });
+}
+
+std::size_t faulty_store::purge(purge_request const& request) {
+  return state_->run(operation::purge, [s = state_->behind, request] { return s->purge(request); });
+}
+
+std::vector<dead_event> faulty_store::dead(dead_filter const& filter, std::size_t limit) {
+  return state_->run(operation::dead, [s = state_->behind, filter, limit] { return s->dead(filter, limit); });
+}
+
+std::uint64_t faulty_store::count_dead(dead_filter const& filter) {
+  return state_->run(operation::dead, [s = state_->behind, filter] { return s->count_dead(filter); });
+}
+
+bool faulty_store::replay(std::string_view id) {
+  return state_->run(operation::replay, [s = state_->behind, i = std::string{id}] { return s->replay(i); });
+}
+
+std::size_t faulty_store::replay_some(dead_filter const& filter, instant died_by, std::size_t limit) {
+  return state_->run(operation::replay,
+                     [s = state_->behind, filter, died_by, limit] { return s->replay_some(filter, died_by, limit); });
+}
+
+instant faulty_store::now() { return state_->behind->now(); }
+inspector& faulty_store::inspect() { return state_->behind->inspect(); }
+
+}  // namespace outbox::inline v0::testing
