@@ -1,0 +1,37 @@
+// What a store brings along to run the contract suite.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <outbox/store.hpp>
+#include <outbox/transaction.hpp>
+#include <string>
+
+namespace outbox::contract {
+
+/// A caller's transaction on some backend.
+class caller_transaction {
+ public:
+  virtual ~caller_transaction() = default;
+  virtual transaction_ref ref() = 0;
+  virtual void savepoint(std::string const& name) = 0;
+  virtual void rollback_to(std::string const& name) = 0;
+  virtual void commit() = 0;
+  virtual void rollback() = 0;
+};
+
+/// A fresh, empty database.
+class backend {
+ public:
+  virtual ~backend() = default;
+  virtual outbox::store& store() = 0;
+  virtual std::unique_ptr<caller_transaction> begin() = 0;
+
+  /// Lets this long pass as far as the rows are concerned: no case ever sleeps.
+  virtual void advance(std::chrono::milliseconds by) = 0;
+
+  /// A second database of the same kind.
+  virtual std::unique_ptr<backend> other() = 0;
+};
+
+}  // namespace outbox::contract

@@ -1,0 +1,318 @@
+// Rows are born in the caller's transaction.
+#include "contract/suite.hpp"
+
+namespace outbox::contract {
+namespace {
+
+template <class Backend>
+class Insert : public StoreContract<Backend> {
+ protected:
+  event round_trip(event const& e) {
+    this->put(e);
+    auto reply = this->claim("n/1");
+    if (reply.rows.size() != 1) throw std::runtime_error{"expected one row"};
+    EXPECT_EQ(reply.rows[0].malformed, "");
+    return reply.rows[0].event;
+  }
+};
+TYPED_TEST_SUITE(Insert, Stores, store_name);
+
+// Remembers what a transaction said.
+class recorder final : public transaction_observer {
+ public:
+  explicit recorder(std::vector<std::string> ids) : ids_{std::move(ids)} {}
+  std::size_t size() const noexcept override { return ids_.size(); }
+  std::string const& event_id(std::size_t i) const noexcept override { return ids_[i]; }
+  void absent(std::size_t i) noexcept override { said += "absent " + ids_[i] + ";"; }
+  void committed() noexcept override { said += "committed;"; }
+  void rolled_back() noexcept override { said += "rolled back;"; }
+  void in_doubt() noexcept override { said += "in doubt;"; }
+  std::string said;
+
+ private:
+  std::vector<std::string> ids_;
+};
+
+TYPED_TEST(Insert, I2_IsInvisibleUntilCommit) {
+  auto tx = this->backend_.begin();
+  auto const e = json_event("a");
+  insertion const row{&e};
+  this->s().insert(tx->ref(), std::span{&row, 1});
+  EXPECT_THAT(this->claim("n/1").rows, IsEmpty());
+  tx->commit();
+  EXPECT_THAT(this->ids(this->claim("n/2")), ElementsAre("a"));
+}
+
+TYPED_TEST(Insert, I2_RolledBackIsNeverSeen) {
+  auto tx = this->backend_.begin();
+  auto const e = json_event("a");
+  insertion const row{&e};
+  this->s().insert(tx->ref(), std::span{&row, 1});
+  tx->rollback();
+  EXPECT_THAT(this->claim("n/1").rows, IsEmpty());
+  EXPECT_FALSE(this->s().inspect().find("a"));
+}
+
+TYPED_TEST(Insert, I2_SavepointTakesOnlyItsRowsAlong) {
+  auto tx = this->backend_.begin();
+  auto const a = json_event("a");
+  auto const b = json_event("b");
+  auto const c = json_event("c");
+  insertion const rows[] = {{&a}, {&b}, {&c}};
+  this->s().insert(tx->ref(), std::span{&rows[0], 1});
+  tx->savepoint("mark");
+  this->s().insert(tx->ref(), std::span{&rows[1], 1});
+  tx->rollback_to("mark");
+  this->s().insert(tx->ref(), std::span{&rows[2], 1});
+  tx->commit();
+  EXPECT_THAT(this->ids(this->claim("n/1")), UnorderedElementsAre("a", "c"));
+}
+
+TYPED_TEST(Insert, DuplicateIdInOneTransactionIsRefused) {
+  auto tx = this->backend_.begin();
+  auto const e = json_event("a");
+  insertion const rows[] = {{&e}, {&e}};
+  try {
+    this->s().insert(tx->ref(), rows);
+    FAIL() << "accepted";
+  } catch (error const& err) {
+    EXPECT_EQ(err.code(), errc::duplicate_event);
+    EXPECT_FALSE(err.transient());
+  }
+}
+
+TYPED_TEST(Insert, DuplicateIdOfACommittedRowIsRefused) {
+  this->put(json_event("a"));
+  auto tx = this->backend_.begin();
+  auto const e = json_event("a");
+  insertion const row{&e};
+  EXPECT_THROW(this->s().insert(tx->ref(), std::span{&row, 1}), error);
+}
+
+TYPED_TEST(Insert, TransactionOfAnotherKindIsRefused) {
+  static constexpr transaction_operations foreign{.kind = "carrier pigeon",
+                                                  .active = [](void const*) noexcept { return true; },
+                                                  .enlist = [](void*, std::shared_ptr<transaction_observer>) { return false; }};
+  auto const e = json_event("a");
+  insertion const row{&e};
+  int nothing = 0;
+  try {
+    this->s().insert(transaction_ref{&nothing, foreign}, std::span{&row, 1});
+    FAIL() << "accepted";
+  } catch (error const& err) {
+    EXPECT_EQ(err.code(), errc::wrong_transaction);
+  }
+}
+
+TYPED_TEST(Insert, TransactionOfAnotherDatabaseIsRefused) {
+  auto const other = this->backend_.other();
+  auto tx = other->begin();
+  auto const e = json_event("a");
+  insertion const row{&e};
+  try {
+    this->s().insert(tx->ref(), std::span{&row, 1});
+    FAIL() << "accepted";
+  } catch (error const& err) {
+    EXPECT_EQ(err.code(), errc::wrong_transaction);
+  }
+  tx->commit();
+  EXPECT_FALSE(other->store().inspect().find("a")) << "nothing may have been written";
+}
+
+TYPED_TEST(Insert, TransactionIsActiveUntilItEnds) {
+  auto tx = this->backend_.begin();
+  EXPECT_TRUE(tx->ref().active());
+  tx->commit();
+  EXPECT_FALSE(tx->ref().active());
+  EXPECT_EQ(tx->ref().kind(), this->s().capabilities().kind);
+}
+
+TYPED_TEST(Insert, ObserverHearsOfTheCommitOnce) {
+  auto tx = this->backend_.begin();
+  auto const e = json_event("a");
+  insertion const row{&e};
+  auto const o = std::make_shared<recorder>(std::vector<std::string>{"a"});
+  ASSERT_TRUE(tx->ref().enlist(o));
+  this->s().insert(tx->ref(), std::span{&row, 1});
+  EXPECT_EQ(o->said, "");
+  tx->commit();
+  EXPECT_EQ(o->said, "committed;");
+}
+
+TYPED_TEST(Insert, ObserverHearsOfTheRollbackOnce) {
+  auto tx = this->backend_.begin();
+  auto const o = std::make_shared<recorder>(std::vector<std::string>{"a"});
+  ASSERT_TRUE(tx->ref().enlist(o));
+  tx->rollback();
+  EXPECT_EQ(o->said, "rolled back;");
+}
+
+TYPED_TEST(Insert, DestroyedTransactionIsRolledBack) {
+  auto const o = std::make_shared<recorder>(std::vector<std::string>{"a"});
+  {
+    auto tx = this->backend_.begin();
+    ASSERT_TRUE(tx->ref().enlist(o));
+  }
+  EXPECT_EQ(o->said, "rolled back;");
+}
+
+TYPED_TEST(Insert, I2_ObserverHearsWhichRowsASavepointTook) {
+  auto tx = this->backend_.begin();
+  auto const a = json_event("a");
+  auto const b = json_event("b");
+  insertion const rows[] = {{&a}, {&b}};
+  auto const o = std::make_shared<recorder>(std::vector<std::string>{"a", "b"});
+  ASSERT_TRUE(tx->ref().enlist(o));
+  this->s().insert(tx->ref(), std::span{&rows[0], 1});
+  tx->savepoint("mark");
+  this->s().insert(tx->ref(), std::span{&rows[1], 1});
+  tx->rollback_to("mark");
+  tx->commit();
+  EXPECT_EQ(o->said, "absent b;committed;");
+}
+
+TYPED_TEST(Insert, I11_EveryFieldComesBack) {
+  auto const e = event::json("order.placed", R"({"n":1})",
+                             {.id = "my-id",
+                              .aggregate = {"order", "42"},
+                              .tenant = "acme",
+                              .headers = {{"trace", "abc"}, {"empty", ""}},
+                              .occurred_at = instant{1'700'000'000'123'456us},
+                              .ordering_key = "customer-7"});
+  auto const back = this->round_trip(e);
+  EXPECT_EQ(back.id(), "my-id");
+  EXPECT_EQ(back.type(), "order.placed");
+  EXPECT_EQ(back.aggregate_type(), "order");
+  EXPECT_EQ(back.aggregate_id(), "42");
+  EXPECT_EQ(back.tenant(), "acme");
+  EXPECT_EQ(back.headers(), e.headers());
+  EXPECT_EQ(back.occurred_at(), e.occurred_at());
+  EXPECT_EQ(back.ordering_key(), "customer-7");
+  EXPECT_EQ(back.content_type(), "application/json");
+  EXPECT_EQ(back.kind(), payload_kind::json);
+}
+
+TYPED_TEST(Insert, AbsentFieldsComeBackEmpty) {
+  auto const back = this->round_trip(json_event("a"));
+  EXPECT_EQ(back.aggregate_type(), global_aggregate);
+  EXPECT_EQ(back.aggregate_id(), "");
+  EXPECT_EQ(back.tenant(), "");
+  EXPECT_EQ(back.ordering_key(), "");
+  EXPECT_THAT(back.headers(), IsEmpty());
+}
+
+TYPED_TEST(Insert, I11_JsonComesBackByteForByte) {
+  std::string const text = "{ \"b\":1.0,\n\t\"a\":1e2, \"b\":2, \"u\":\"\\u00e9é😀\", \"big\":12345678901234567890 }";
+  EXPECT_EQ(this->round_trip(event::json("t", text)).payload(), text);
+}
+
+TYPED_TEST(Insert, I11_EveryByteValueComesBack) {
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
+  auto const back = this->round_trip(event::bytes("t", bytes, "application/octet-stream"));
+  EXPECT_EQ(back.payload(), bytes);
+  EXPECT_EQ(back.kind(), payload_kind::bytes);
+  EXPECT_EQ(back.content_type(), "application/octet-stream");
+}
+
+TYPED_TEST(Insert, I11_EmptyBytesComeBackEmpty) {
+  auto const back = this->round_trip(event::bytes("t", std::string{}, "application/octet-stream"));
+  EXPECT_EQ(back.payload(), "");
+  EXPECT_EQ(back.kind(), payload_kind::bytes);
+}
+
+TYPED_TEST(Insert, I11_TextOfAnyScriptComesBack) {
+  auto const e = event::json("häuser.gekauft", R"("שלום")",
+                             {.aggregate = {"注文", "№ 4'2\"; DROP TABLE outbox_event; --"},
+                              .tenant = "مستأجر",
+                              .headers = {{"emoji 😀", "\\ ' \" % _ \t"}}});
+  auto const back = this->round_trip(e);
+  EXPECT_EQ(back.type(), e.type());
+  EXPECT_EQ(back.aggregate_type(), e.aggregate_type());
+  EXPECT_EQ(back.aggregate_id(), e.aggregate_id());
+  EXPECT_EQ(back.tenant(), e.tenant());
+  EXPECT_EQ(back.headers(), e.headers());
+  EXPECT_EQ(back.payload(), e.payload());
+}
+
+TYPED_TEST(Insert, NamesMayFillTheirColumns) {
+  std::string const wide = "é";
+  auto const times = [&](std::size_t n) {
+    std::string s;
+    for (std::size_t i = 0; i < n; ++i) s += wide;
+    return s;
+  };
+  auto const e = event::json(times(128), "1",
+                             {.id = times(36), .aggregate = {times(64), times(128)}, .tenant = times(64), .ordering_key = times(128)});
+  auto const back = this->round_trip(e);
+  EXPECT_EQ(back.id(), e.id());
+  EXPECT_EQ(back.type(), e.type());
+  EXPECT_EQ(back.aggregate_id(), e.aggregate_id());
+}
+
+TYPED_TEST(Insert, NamesAreComparedByteByByte) {
+  this->put(json_event("a"));
+  this->put(json_event("A"));
+  EXPECT_THAT(this->claim("n/1").rows, SizeIs(2));
+}
+
+TYPED_TEST(Insert, LargePayloadComesBack) {
+  std::string text(event_limits{}.payload_bytes - 2, 'x');
+  text = '"' + text + '"';
+  EXPECT_EQ(this->round_trip(event::json("t", text)).payload(), text);
+}
+
+TYPED_TEST(Insert, ManyRowsInOneCall) {
+  std::vector<event> events;
+  std::vector<insertion> rows;
+  for (int i = 0; i < 2500; ++i) events.push_back(json_event("id-" + std::to_string(i)));
+  for (auto const& e : events) rows.push_back({&e});
+  auto tx = this->backend_.begin();
+  this->s().insert(tx->ref(), rows);
+  tx->commit();
+  EXPECT_EQ(this->s().inspect().counts().created, 2500U);
+}
+
+TYPED_TEST(Insert, NoRowsIsNoError) {
+  auto tx = this->backend_.begin();
+  this->s().insert(tx->ref(), {});
+  tx->commit();
+  EXPECT_EQ(this->s().inspect().counts().pending(), 0U);
+}
+
+TYPED_TEST(Insert, BornWithAnOwnerIsItsOwn) {
+  this->put_owned(json_event("a"), "node/1");
+  EXPECT_THAT(this->claim("other/1").rows, IsEmpty());
+  EXPECT_EQ(this->row("a").locked_by, "node/1");
+  EXPECT_TRUE(this->settle({"a", "node/1", 0}, outcome::delivered)) << "a birth has no locator yet";
+  EXPECT_TRUE(this->finished("a"));
+}
+
+TYPED_TEST(Insert, BornWithAnOwnerThatVanishedCountsACrash) {
+  this->put_owned(json_event("a"), "node/1");
+  this->expire();
+  auto const reply = this->claim("other/1");
+  ASSERT_THAT(reply.rows, SizeIs(1));
+  EXPECT_EQ(reply.rows[0].crashes, 1);
+  EXPECT_EQ(reply.rows[0].attempts, 0);
+}
+
+TYPED_TEST(Insert, SequenceGrowsAndInsertedAtIsTheStoresTime) {
+  auto const before = this->s().now();
+  this->put({"a", "b"});
+  EXPECT_LT(this->row("a").seq, this->row("b").seq);
+  EXPECT_GE(this->row("a").inserted_at, before);
+  EXPECT_LE(this->row("b").inserted_at, this->s().now());
+}
+
+TYPED_TEST(Insert, CallersClockDecidesNothing) {
+  event_options far;
+  far.occurred_at = instant{1us};
+  this->put(json_event("old", far));
+  far.occurred_at = this->s().now() + 1000h;
+  this->put(json_event("future", far));
+  EXPECT_THAT(this->ids(this->claim("n/1")), UnorderedElementsAre("old", "future"));
+}
+
+}  // namespace
+}  // namespace outbox::contract

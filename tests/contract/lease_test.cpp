@@ -1,0 +1,145 @@
+// Leases, the dispatch lock and the registry: who is there, and for how long.
+#include "contract/suite.hpp"
+
+namespace outbox::contract {
+namespace {
+
+template <class Backend>
+class Lease : public StoreContract<Backend> {};
+TYPED_TEST_SUITE(Lease, Stores, store_name);
+
+TYPED_TEST(Lease, RenewalKeepsTheRow) {
+  this->put({"a"});
+  auto const row = this->claim_one("n/1");
+  this->advance(20s);
+  EXPECT_TRUE(this->renew(row));
+  this->advance(20s);
+  EXPECT_THAT(this->claim("m/1").rows, IsEmpty());
+  this->advance(11s);
+  EXPECT_THAT(this->claim("m/2").rows, SizeIs(1));
+}
+
+TYPED_TEST(Lease, I6_RenewalNeedsTheToken) {
+  this->put({"a"});
+  auto row = this->claim_one("n/1");
+  row.token = "n/2";
+  EXPECT_FALSE(this->renew(row));
+}
+
+TYPED_TEST(Lease, I6_RenewalAfterATakeoverIsRefused) {
+  this->put({"a"});
+  auto const old = this->claim_one("n/1");
+  this->expire();
+  this->claim_one("m/1");
+  EXPECT_FALSE(this->renew(old));
+}
+
+TYPED_TEST(Lease, RenewalOfAFinishedRowIsRefused) {
+  this->put({"a"});
+  auto const row = this->claim_one("n/1");
+  this->settle(row, outcome::dead);
+  EXPECT_FALSE(this->renew(row));
+  EXPECT_FALSE(this->row("a").lease_until);
+}
+
+TYPED_TEST(Lease, AnExpiredLeaseThatNobodyTookCanBeRenewed) {
+  this->put({"a"});
+  auto const row = this->claim_one("n/1");
+  this->expire();
+  EXPECT_TRUE(this->renew(row));
+  EXPECT_THAT(this->claim("m/1").rows, IsEmpty());
+}
+
+TYPED_TEST(Lease, RenewalAnswersRowByRow) {
+  this->put({"a", "b", "c"});
+  auto rows = this->claim("n/1").rows;
+  this->settle(rows[1].handle, outcome::delivered);
+  row_handle const handles[] = {rows[0].handle, rows[1].handle, rows[2].handle, {"nobody", "n/1", 0}};
+  EXPECT_THAT(this->s().renew(handles, lease), ElementsAre(true, false, true, false));
+}
+
+TYPED_TEST(Lease, ReleaseByTokenFreesAllItsRowsAndNoOthers) {
+  this->put({"a", "b"});
+  this->claim("n/1");
+  this->put({"c"});
+  this->claim("n/2");
+  EXPECT_EQ(this->s().release("n/1"), 2U);
+  EXPECT_THAT(this->ids(this->claim("m/1")), ElementsAre("a", "b"));
+  EXPECT_EQ(this->row("a").crashes, 0) << "a release is no crash";
+  EXPECT_EQ(this->row("c").locked_by, "n/2");
+}
+
+TYPED_TEST(Lease, ReleaseOfATokenThatOwnsNothingIsNothing) {
+  this->put({"a"});
+  this->settle(this->claim_one("n/1"), outcome::dead);
+  EXPECT_EQ(this->s().release("n/1"), 0U);
+  EXPECT_EQ(this->s().release("unheard/of"), 0U);
+  EXPECT_EQ(this->row("a").status, event_status::dead);
+}
+
+TYPED_TEST(Lease, ReleaseByTokenReachesBirths) {
+  this->put_owned(json_event("a"), "n/7");
+  EXPECT_EQ(this->s().release("n/7"), 1U);
+  EXPECT_THAT(this->claim("m/1").rows, SizeIs(1));
+}
+
+TYPED_TEST(Lease, TheHolderOfTheTableEndsTheLeasesOfOthers) {
+  this->put({"theirs"});
+  this->claim("old/1");
+  this->put({"ours"});
+  this->claim("new/1");
+  this->put({"free"});
+  EXPECT_EQ(this->s().expire_others("new"), 1U);
+  auto const reply = this->claim("new/2");
+  EXPECT_THAT(this->ids(reply), UnorderedElementsAre("theirs", "free"));
+  EXPECT_EQ(this->row("theirs").crashes, 1);
+  EXPECT_EQ(this->row("ours").locked_by, "new/1");
+}
+
+TYPED_TEST(Lease, AnIncarnationIsNotAPrefix) {
+  this->put({"a"});
+  this->claim("node:1/1");
+  EXPECT_EQ(this->s().expire_others("node:"), 1U) << "'node:' is not the incarnation of 'node:1/1'";
+}
+
+TYPED_TEST(Lease, TheDispatchLockHasOneHolder) {
+  auto first = this->s().try_dispatch_lock("a");
+  ASSERT_TRUE(first);
+  EXPECT_TRUE(first->held());
+  EXPECT_FALSE(this->s().try_dispatch_lock("b"));
+  first.reset();
+  EXPECT_TRUE(this->s().try_dispatch_lock("b"));
+}
+
+TYPED_TEST(Lease, NodesComeAndGo) {
+  this->s().announce({.incarnation = "h:1:x", .name = "one", .version = "0.1.0", .mode = node_mode::multi_node, .lease = lease, .held = 3});
+  this->s().announce({.incarnation = "h:2:y", .name = "two", .mode = node_mode::single_node, .lease = lease});
+  this->s().announce({.incarnation = "h:1:x", .name = "one", .version = "0.1.0", .mode = node_mode::multi_node, .lease = lease, .held = 4});
+  auto nodes = this->s().inspect().nodes();
+  ASSERT_THAT(nodes, SizeIs(2));
+  EXPECT_EQ(nodes[0].name, "one");
+  EXPECT_EQ(nodes[0].held, 4U);
+  EXPECT_EQ(nodes[0].mode, node_mode::multi_node);
+  EXPECT_EQ(nodes[1].mode, node_mode::single_node);
+  this->s().retire("h:2:y");
+  EXPECT_THAT(this->s().inspect().nodes(), SizeIs(1));
+}
+
+TYPED_TEST(Lease, ANodeThatSaysNothingIsGone) {
+  this->s().announce({.incarnation = "h:1:x", .name = "one", .lease = lease});
+  this->expire();
+  EXPECT_THAT(this->s().inspect().nodes(), IsEmpty());
+}
+
+TYPED_TEST(Lease, I10_WhatACrashedNodeHeldIsClaimableWhenItsLeaseIsOver) {
+  this->put({"a", "b"});
+  auto const reply = this->claim("crashed/1");
+  ASSERT_THAT(reply.rows, SizeIs(2));
+  auto const look = this->claim("m/1");
+  ASSERT_TRUE(look.next_due);
+  this->advance(std::chrono::ceil<std::chrono::milliseconds>(*look.next_due - look.now));
+  EXPECT_THAT(this->claim("m/2").rows, SizeIs(2)) << "next_due said when";
+}
+
+}  // namespace
+}  // namespace outbox::contract

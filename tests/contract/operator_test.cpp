@@ -1,0 +1,183 @@
+// What operators do: purge, dead events, replay, counts.
+#include "contract/suite.hpp"
+
+namespace outbox::contract {
+namespace {
+
+template <class Backend>
+class Operator : public StoreContract<Backend> {
+ protected:
+  void make_dead(std::string const& id, event_options options = {}, std::string const& type = "order.placed") {
+    options.id = id;
+    this->put(event::json(type, "1", std::move(options)));
+    auto const reply = this->claim("k/" + id);
+    ASSERT_THAT(reply.rows, SizeIs(1));
+    this->settle(reply.rows[0].handle, outcome::dead, {.counted = 1, .error = "why " + id, .progress = "p"});
+    this->advance(1ms);
+  }
+  void make_done(std::string const& id) {
+    this->put(json_event(id));
+    auto const reply = this->claim("d/" + id);
+    ASSERT_THAT(reply.rows, SizeIs(1));
+    this->settle(reply.rows[0].handle, outcome::delivered);
+  }
+};
+TYPED_TEST_SUITE(Operator, Stores, store_name);
+
+TYPED_TEST(Operator, I12_PurgeTakesTerminalRowsPastRetention) {
+  this->make_done("done");
+  this->make_dead("dead");
+  this->advance(10s);
+  this->make_done("young");
+  EXPECT_EQ(this->s().purge({.retention = 10s}), this->s().capabilities().keeps_done_rows ? 2U : 1U);
+  EXPECT_FALSE(this->s().inspect().find("dead"));
+  EXPECT_EQ(this->s().inspect().find("young").has_value(), this->s().capabilities().keeps_done_rows);
+}
+
+TYPED_TEST(Operator, I12_PurgeNeverTakesAPendingRow) {
+  this->put({"unowned", "leased", "retrying"});
+  auto const rows = this->claim("n/1").rows;
+  this->settle(rows[0].handle, outcome::release);
+  this->settle(rows[2].handle, outcome::retry, {.counted = 1});
+  event_options o;
+  o.deliver_after = 1h;
+  this->put(json_event("delayed", o));
+  this->advance(24h * 30);
+  EXPECT_EQ(this->s().purge({.retention = 0s, .limit = 1000}), 0U);
+  EXPECT_EQ(this->s().inspect().counts().pending(), 4U);
+}
+
+TYPED_TEST(Operator, I12_RetentionCountsFromTheEndNotTheBeginning) {
+  this->put({"slow"});
+  this->advance(24h * 30);
+  this->settle(this->claim_one("n/1"), outcome::dead);
+  EXPECT_EQ(this->s().purge({.retention = 24h}), 0U);
+  this->advance(25h);
+  EXPECT_EQ(this->s().purge({.retention = 24h}), 1U);
+}
+
+TYPED_TEST(Operator, PurgeByStatus) {
+  this->make_dead("dead");
+  this->make_done("done");
+  this->advance(1s);
+  EXPECT_EQ(this->s().purge({.retention = 0s, .done = true, .dead = false}), this->s().capabilities().keeps_done_rows ? 1U : 0U);
+  EXPECT_TRUE(this->s().inspect().find("dead"));
+  EXPECT_EQ(this->s().purge({.retention = 0s, .done = false, .dead = true}), 1U);
+}
+
+TYPED_TEST(Operator, PurgeInBatches) {
+  for (int i = 0; i < 5; ++i) this->make_dead("d" + std::to_string(i));
+  this->advance(1s);
+  EXPECT_EQ(this->s().purge({.retention = 0s, .limit = 2}), 2U);
+  EXPECT_EQ(this->s().purge({.retention = 0s, .limit = 2}), 2U);
+  EXPECT_EQ(this->s().purge({.retention = 0s, .limit = 2}), 1U);
+}
+
+TYPED_TEST(Operator, APurgedIdMayBeUsedAgain) {
+  this->make_dead("a");
+  this->advance(1s);
+  ASSERT_EQ(this->s().purge({.retention = 0s}), 1U);
+  this->put({"a"});
+  EXPECT_THAT(this->claim("n/1").rows, SizeIs(1));
+}
+
+TYPED_TEST(Operator, DeadOldestFirstWithTheirStory) {
+  this->make_dead("a");
+  this->make_dead("b");
+  auto const dead = this->s().dead({}, 10);
+  ASSERT_THAT(dead, SizeIs(2));
+  EXPECT_EQ(dead[0].event.id(), "a");
+  EXPECT_EQ(dead[0].last_error, "why a");
+  EXPECT_EQ(dead[0].attempts, 1);
+  EXPECT_TRUE(dead[0].done_at);
+  EXPECT_EQ(dead[1].event.id(), "b");
+  EXPECT_THAT(this->s().dead({}, 1), SizeIs(1));
+}
+
+TYPED_TEST(Operator, DeadByTypeAndAggregate) {
+  this->make_dead("a", {.aggregate = {"order", "1"}}, "order.placed");
+  this->make_dead("b", {.aggregate = {"order", "2"}}, "order.paid");
+  this->make_dead("c", {.aggregate = {"user", "1"}}, "order.paid");
+  EXPECT_THAT(this->s().dead({.event_type = "order.paid"}, 10), SizeIs(2));
+  EXPECT_THAT(this->s().dead({.aggregate_type = "order"}, 10), SizeIs(2));
+  EXPECT_THAT(this->s().dead({.event_type = "order.paid", .aggregate_type = "user"}, 10), SizeIs(1));
+  EXPECT_EQ(this->s().count_dead({}), 3U);
+  EXPECT_EQ(this->s().count_dead({.event_type = "order.paid"}), 2U);
+  EXPECT_EQ(this->s().count_dead({.event_type = "nothing"}), 0U);
+}
+
+TYPED_TEST(Operator, I4_ReplayStartsAnew) {
+  this->make_dead("a");
+  EXPECT_TRUE(this->s().replay("a"));
+  auto const r = this->row("a");
+  EXPECT_EQ(r.status, event_status::created);
+  EXPECT_EQ(r.attempts, 0);
+  EXPECT_EQ(r.crashes, 0);
+  EXPECT_EQ(r.last_error, "");
+  EXPECT_FALSE(r.done_at);
+  EXPECT_EQ(r.progress, "p") << "what was done stays done";
+  EXPECT_THAT(this->ids(this->claim("n/1")), ElementsAre("a"));
+}
+
+TYPED_TEST(Operator, I4_OnlyTheDeadAreReplayed) {
+  this->make_done("done");
+  this->put({"pending"});
+  EXPECT_FALSE(this->s().replay("done"));
+  EXPECT_FALSE(this->s().replay("pending"));
+  EXPECT_FALSE(this->s().replay("nobody"));
+  EXPECT_TRUE(this->finished("done"));
+}
+
+TYPED_TEST(Operator, ReplayTwiceIsOnce) {
+  this->make_dead("a");
+  EXPECT_TRUE(this->s().replay("a"));
+  EXPECT_FALSE(this->s().replay("a"));
+}
+
+TYPED_TEST(Operator, ReplaySomeInBatchesOldestFirst) {
+  for (auto const* id : {"a", "b", "c"}) this->make_dead(id);
+  auto const now = this->s().now();
+  EXPECT_EQ(this->s().replay_some({}, now, 2), 2U);
+  EXPECT_EQ(this->row("c").status, event_status::dead);
+  EXPECT_EQ(this->s().replay_some({}, now, 2), 1U);
+  EXPECT_EQ(this->s().replay_some({}, now, 2), 0U);
+}
+
+TYPED_TEST(Operator, ReplaySomeTouchesOnlyThoseDeadBeforeItBegan) {
+  this->make_dead("old");
+  auto const began = this->s().now();
+  this->advance(1s);
+  this->make_dead("new");
+  EXPECT_EQ(this->s().replay_some({}, began, 10), 1U);
+  EXPECT_EQ(this->row("new").status, event_status::dead);
+}
+
+TYPED_TEST(Operator, ReplaySomeByFilter) {
+  this->make_dead("a", {}, "x");
+  this->make_dead("b", {}, "y");
+  EXPECT_EQ(this->s().replay_some({.event_type = "y"}, this->s().now(), 10), 1U);
+  EXPECT_EQ(this->row("a").status, event_status::dead);
+}
+
+TYPED_TEST(Operator, I13_CountsAddUp) {
+  this->make_dead("dead");
+  this->make_done("done");
+  this->put({"retrying"});
+  this->settle(this->claim_one("n/1"), outcome::retry, {.counted = 1, .delay = 1h});
+  this->put({"new"});
+  auto const c = this->s().inspect().counts();
+  EXPECT_EQ(c.created, 1U);
+  EXPECT_EQ(c.retry, 1U);
+  EXPECT_EQ(c.dead, 1U);
+  EXPECT_EQ(c.done, this->s().capabilities().keeps_done_rows ? 1U : 0U);
+  EXPECT_EQ(c.pending(), 2U);
+}
+
+TYPED_TEST(Operator, FindShowsARow) {
+  this->put({"a"});
+  EXPECT_EQ(this->row("a").event.type(), "order.placed");
+  EXPECT_FALSE(this->s().inspect().find("nobody"));
+}
+
+}  // namespace
+}  // namespace outbox::contract

@@ -1,0 +1,217 @@
+// Settlements: only the claim that holds a row ends it, and once.
+#include "contract/suite.hpp"
+
+namespace outbox::contract {
+namespace {
+
+template <class Backend>
+class Settle : public StoreContract<Backend> {
+ protected:
+  row_handle held(std::string token = "n/1") {
+    this->put(json_event("a"));
+    return this->claim_one(std::move(token));
+  }
+};
+TYPED_TEST_SUITE(Settle, Stores, store_name);
+
+TYPED_TEST(Settle, DoneIsTheEnd) {
+  EXPECT_TRUE(this->settle(this->held(), outcome::delivered));
+  EXPECT_TRUE(this->finished("a"));
+  this->expire();
+  EXPECT_THAT(this->claim("n/2").rows, IsEmpty());
+}
+
+TYPED_TEST(Settle, DoneClearsOwnerAndError) {
+  auto row = this->held();
+  this->settle(row, outcome::retry, {.counted = 1, .error = "first try"});
+  row = this->claim_one("n/2");
+  EXPECT_EQ(this->row("a").last_error, "first try");
+  this->settle(row, outcome::delivered);
+  if (!this->s().capabilities().keeps_done_rows) return;
+  auto const r = this->row("a");
+  EXPECT_EQ(r.last_error, "");
+  EXPECT_EQ(r.locked_by, "");
+  EXPECT_FALSE(r.lease_until);
+  EXPECT_TRUE(r.done_at);
+  EXPECT_EQ(r.attempts, 1) << "history stays";
+}
+
+TYPED_TEST(Settle, I4_SentTwiceChangesNothing) {
+  auto const row = this->held();
+  EXPECT_TRUE(this->settle(row, outcome::retry, {.counted = 1, .delay = 1s}));
+  EXPECT_FALSE(this->settle(row, outcome::retry, {.counted = 1, .delay = 1s}));
+  EXPECT_EQ(this->row("a").attempts, 1);
+}
+
+TYPED_TEST(Settle, I4_ATerminalRowStaysAsItIs) {
+  auto const row = this->held();
+  EXPECT_TRUE(this->settle(row, outcome::dead, {.error = "why"}));
+  for (auto const what : {outcome::delivered, outcome::retry, outcome::defer, outcome::dead, outcome::release}) {
+    EXPECT_FALSE(this->settle(row, what, {.counted = 1, .error = "other"}));
+  }
+  EXPECT_EQ(this->row("a").status, event_status::dead);
+  EXPECT_EQ(this->row("a").last_error, "why");
+}
+
+TYPED_TEST(Settle, I6_AnotherTokenChangesNothing) {
+  auto row = this->held();
+  row.token = "n/2";
+  for (auto const what : {outcome::delivered, outcome::retry, outcome::defer, outcome::dead, outcome::release}) {
+    EXPECT_FALSE(this->settle(row, what));
+  }
+  EXPECT_EQ(this->row("a").locked_by, "n/1");
+  EXPECT_EQ(this->row("a").status, event_status::created);
+}
+
+TYPED_TEST(Settle, I6_AfterATakeoverTheOldOwnerHasLost) {
+  auto const old = this->held("n/1");
+  this->expire();
+  auto const fresh = this->claim_one("m/1");
+  EXPECT_FALSE(this->settle(old, outcome::delivered));
+  EXPECT_EQ(this->row("a").status, event_status::created);
+  EXPECT_TRUE(this->settle(fresh, outcome::delivered));
+}
+
+TYPED_TEST(Settle, I6_ATokenOfTheSameNodeIsAnotherClaim) {
+  auto const old = this->held("n/1");
+  this->expire();
+  this->claim_one("n/2");
+  EXPECT_FALSE(this->settle(old, outcome::delivered));
+}
+
+TYPED_TEST(Settle, AnExpiredLeaseThatNobodyTookIsStillOurs) {
+  auto const row = this->held();
+  this->expire();
+  EXPECT_TRUE(this->settle(row, outcome::delivered));
+  EXPECT_TRUE(this->finished("a"));
+}
+
+TYPED_TEST(Settle, RetryCountsAndWaits) {
+  EXPECT_TRUE(this->settle(this->held(), outcome::retry, {.counted = 1, .delay = 10s, .error = "down"}));
+  auto const r = this->row("a");
+  EXPECT_EQ(r.status, event_status::retry);
+  EXPECT_EQ(r.attempts, 1);
+  EXPECT_EQ(r.last_error, "down");
+  EXPECT_EQ(r.locked_by, "");
+  EXPECT_FALSE(r.done_at);
+  this->advance(9s);
+  EXPECT_THAT(this->claim("n/2").rows, IsEmpty());
+  this->advance(2s);
+  EXPECT_THAT(this->claim("n/3").rows, SizeIs(1));
+}
+
+TYPED_TEST(Settle, DeferWaitsWithoutCounting) {
+  EXPECT_TRUE(this->settle(this->held(), outcome::defer, {.delay = 10s}));
+  auto const r = this->row("a");
+  EXPECT_EQ(r.status, event_status::created);
+  EXPECT_EQ(r.attempts, 0);
+  this->advance(9s);
+  EXPECT_THAT(this->claim("n/2").rows, IsEmpty());
+  this->advance(2s);
+  EXPECT_THAT(this->claim("n/3").rows, SizeIs(1));
+}
+
+TYPED_TEST(Settle, DeferKeepsTheLastErrorUnlessItHasAReason) {
+  this->settle(this->held(), outcome::retry, {.counted = 1, .error = "down"});
+  this->settle(this->claim_one("n/2"), outcome::defer, {});
+  EXPECT_EQ(this->row("a").last_error, "down");
+  this->settle(this->claim_one("n/3"), outcome::defer, {.error = "throttled"});
+  EXPECT_EQ(this->row("a").last_error, "throttled");
+}
+
+TYPED_TEST(Settle, DeadKeepsItsReasonAndItsTime) {
+  EXPECT_TRUE(this->settle(this->held(), outcome::dead, {.counted = 1, .error = "rejected"}));
+  auto const r = this->row("a");
+  EXPECT_EQ(r.status, event_status::dead);
+  EXPECT_EQ(r.last_error, "rejected");
+  EXPECT_EQ(r.attempts, 1);
+  EXPECT_TRUE(r.done_at);
+}
+
+TYPED_TEST(Settle, ASettlementForgivesCrashes) {
+  this->crash({"a"}, 2);
+  auto const reply = this->claim("n/9");
+  ASSERT_THAT(reply.rows, SizeIs(1));
+  ASSERT_EQ(reply.rows[0].crashes, 2);
+  this->settle(reply.rows[0].handle, outcome::retry, {.counted = 1});
+  EXPECT_EQ(this->row("a").crashes, 0);
+}
+
+TYPED_TEST(Settle, EveryOutcomeWritesProgress) {
+  auto row = this->held("n/1");
+  this->settle(row, outcome::retry, {.progress = "one"});
+  EXPECT_EQ(this->row("a").progress, "one");
+  this->settle(this->claim_one("n/2"), outcome::defer, {.progress = "two"});
+  EXPECT_EQ(this->row("a").progress, "two");
+  this->settle(this->claim_one("n/3"), outcome::dead, {.progress = "three"});
+  EXPECT_EQ(this->row("a").progress, "three");
+}
+
+TYPED_TEST(Settle, ReleaseLeavesTheRowAsItWas) {
+  this->crash({"a"}, 2);
+  auto row = this->claim_one("n/8");
+  this->settle(row, outcome::retry, {.counted = 1, .delay = 1s, .error = "down", .progress = "half"});
+  this->advance(2s);
+  row = this->claim_one("n/9");
+  auto const before = this->row("a");
+  EXPECT_TRUE(this->settle(row, outcome::release, {.counted = 1, .delay = 5s, .error = "x", .progress = "y"}));
+  auto const after = this->row("a");
+  EXPECT_EQ(after.status, before.status);
+  EXPECT_EQ(after.attempts, before.attempts);
+  EXPECT_EQ(after.crashes, before.crashes);
+  EXPECT_EQ(after.available_at, before.available_at);
+  EXPECT_EQ(after.last_error, before.last_error);
+  EXPECT_EQ(after.progress, before.progress);
+  EXPECT_EQ(after.locked_by, "");
+  EXPECT_FALSE(after.lease_until);
+}
+
+TYPED_TEST(Settle, AReleasedRowIsClaimableAtOnceWithoutACrash) {
+  this->settle(this->held(), outcome::release);
+  auto const reply = this->claim("n/2");
+  ASSERT_THAT(reply.rows, SizeIs(1));
+  EXPECT_EQ(reply.rows[0].crashes, 0);
+}
+
+TYPED_TEST(Settle, AMixedBatchIsAnsweredItemByItem) {
+  this->put({"a", "b", "c", "d", "e"});
+  auto const rows = this->claim("n/1").rows;
+  ASSERT_THAT(rows, SizeIs(5));
+  auto stale = rows[1].handle;
+  stale.token = "n/0";
+  settlement const items[] = {
+      {.row = rows[4].handle, .what = outcome::dead, .error = "no"},
+      {.row = stale, .what = outcome::delivered},
+      {.row = rows[0].handle, .what = outcome::delivered},
+      {.row = {"nobody", "n/1", 0}, .what = outcome::delivered},
+      {.row = rows[2].handle, .what = outcome::retry, .counted = 1, .delay = 1h},
+      {.row = rows[3].handle, .what = outcome::release},
+      {.row = rows[0].handle, .what = outcome::delivered},
+  };
+  EXPECT_THAT(this->s().settle(items), ElementsAre(true, false, true, false, true, true, false));
+  EXPECT_TRUE(this->finished("a"));
+  EXPECT_EQ(this->row("b").status, event_status::created);
+  EXPECT_EQ(this->row("c").status, event_status::retry);
+  EXPECT_EQ(this->row("e").status, event_status::dead);
+}
+
+TYPED_TEST(Settle, ManyAtOnce) {
+  for (int i = 0; i < 100; ++i) this->put(json_event("id-" + std::to_string(i)));
+  std::vector<settlement> items;
+  for (auto const& r : this->claim("n/1").rows) items.push_back({.row = r.handle});
+  ASSERT_THAT(items, SizeIs(100));
+  EXPECT_THAT(this->s().settle(items), ::testing::Each(true));
+  EXPECT_EQ(this->s().inspect().counts().pending(), 0U);
+}
+
+TYPED_TEST(Settle, NothingIsNoError) { EXPECT_THAT(this->s().settle({}), IsEmpty()); }
+
+TYPED_TEST(Settle, ALongReasonOfAnyScriptIsKept) {
+  std::string reason;
+  for (int i = 0; i < 4000; ++i) reason += i % 2 == 0 ? "é" : "😀";
+  this->settle(this->held(), outcome::dead, {.error = reason});
+  EXPECT_EQ(this->row("a").last_error, reason);
+}
+
+}  // namespace
+}  // namespace outbox::contract

@@ -1,0 +1,114 @@
+// The fixture of the contract suite: small words for what stores do.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <outbox/error.hpp>
+#include <outbox/event.hpp>
+#include <outbox/store.hpp>
+#include <string>
+#include <vector>
+
+#include "contract/backend.hpp"
+#include "contract/memory_backend.hpp"
+
+namespace outbox::contract {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+inline constexpr auto lease = 30s;
+
+inline event json_event(std::string id, event_options options = {}) {
+  options.id = std::move(id);
+  return event::json("order.placed", R"({"n":1})", std::move(options));
+}
+
+template <class Backend>
+class StoreContract : public ::testing::Test {
+ protected:
+  store& s() { return backend_.store(); }
+  void advance(std::chrono::milliseconds by) { backend_.advance(by); }
+
+  // Committed, without an owner.
+  void put(event const& e) { put_owned(e, ""); }
+  void put(std::initializer_list<char const*> ids) {
+    for (auto const* id : ids) {
+      put(json_event(id));
+      advance(1ms);
+    }
+  }
+  void put_owned(event const& e, std::string_view token) {
+    auto tx = backend_.begin();
+    insertion const row{&e, token, token.empty() ? 0ms : std::chrono::milliseconds{lease}};
+    s().insert(tx->ref(), std::span{&row, 1});
+    tx->commit();
+  }
+
+  claim_request request(std::string token) { return {.token = std::move(token), .limit = 100, .lease = lease}; }
+  claim_reply claim(std::string token) { return s().claim(request(std::move(token))); }
+
+  // Claims exactly one row.
+  row_handle claim_one(std::string token) {
+    auto r = request(std::move(token));
+    r.limit = 1;
+    auto const reply = s().claim(r);
+    EXPECT_THAT(reply.rows, SizeIs(1));
+    return reply.rows.empty() ? row_handle{} : reply.rows.front().handle;
+  }
+
+  bool settle(row_handle const& row, outcome what, settlement extra = {}) {
+    extra.row = row;
+    extra.what = what;
+    return s().settle(std::span{&extra, 1}).at(0);
+  }
+  bool renew(row_handle const& row, std::chrono::milliseconds by = lease) { return s().renew(std::span{&row, 1}, by).at(0); }
+
+  // Lets the lease of every owner run out.
+  void expire() { advance(lease + 1ms); }
+
+  // Rows whose owners vanished this often: the last one's lease has run out.
+  void crash(std::vector<std::string> const& ids, int times) {
+    for (auto const& id : ids) put_owned(json_event(id), "node/0");
+    for (int i = 1; i < times; ++i) {
+      expire();
+      ASSERT_THAT(claim("node/" + std::to_string(i)).rows, SizeIs(ids.size()));
+    }
+    expire();
+  }
+
+  row_view row(std::string const& id) {
+    auto const found = s().inspect().find(id);
+    if (!found) throw std::runtime_error{"no row " + id};
+    return *found;
+  }
+  bool finished(std::string const& id) {
+    auto const found = s().inspect().find(id);
+    return !found || found->status == event_status::delivered;
+  }
+
+  static std::vector<std::string> ids(claim_reply const& reply) {
+    std::vector<std::string> result;
+    for (auto const& r : reply.rows) result.push_back(r.handle.id);
+    return result;
+  }
+
+  Backend backend_;
+};
+
+// A new store joins the suite here.
+using Stores = ::testing::Types<memory_backend>;
+
+struct store_name {
+  template <class Backend>
+  static std::string GetName(int /*index*/) {
+    return Backend::name;
+  }
+};
+
+}  // namespace outbox::contract
