@@ -80,7 +80,7 @@ void engine::move_to(ticket& t, stage at) noexcept {
 void engine::remove(ticket& t) noexcept {
   (t.from == source::hot ? hot_used_ : cold_used_) -= 1;
   (t.from == source::hot ? hot_bytes_ : cold_bytes_) -= t.bytes;
-  by_id_.erase(t.what.id());
+  if (auto const it = by_id_.find(t.what.id()); it != by_id_.end() && it->second == &t) by_id_.erase(it);
   auto& list = list_of(t);
   t.at = stage::gone;
   list.erase(t.place);  // may destroy t
@@ -100,7 +100,7 @@ void engine::remove_lost(ticket& t) noexcept {
 
 node_counters engine::counters() const noexcept {
   node_counters c = counters_;
-  c.held = by_id_.size() - registered_.size();
+  c.held = hot_.size() + cold_.size() + running_.size() + finished_.size() + settling_.size();
   return c;
 }
 

@@ -64,7 +64,6 @@ struct ticket {
   bool resent = false;      ///< A settlement was sent and its reply was not seen.
   bool solo = false;        ///< Its batch was refused: it settles alone.
   bool plain_error = false; ///< Refused alone too: it settles with a fixed text.
-  bool rehandled = false;   ///< Claimed again by its own node while a settlement was under way.
   ticket_list::iterator place{};
 };
 
@@ -223,6 +222,7 @@ class engine {
   [[nodiscard]] bool leases_are_fresh(steady_time now) const noexcept;
   [[nodiscard]] claim_request next_claim(steady_time now);
   void receive(claimed_row row, poll_request const& sent, steady_time now);
+  void forget(ticket& t) noexcept;
   void own_again(ticket& t, row_handle handle, steady_time lease_end);
   void plan_next_poll(claim_reply const& reply, steady_time now);
 
@@ -245,7 +245,7 @@ class engine {
 
   bool open_ = false;
   ticket_list registered_, hot_, cold_, running_, finished_, settling_;
-  std::unordered_map<std::string_view, ticket*> by_id_;  ///< Everything in the lists; keys live in the tickets.
+  std::unordered_map<std::string_view, ticket*> by_id_;  ///< What the lists hold, but for forgotten settlements; keys live in the tickets.
   std::list<std::shared_ptr<birth>> births_;
   std::list<doubt> doubts_;
   std::size_t hot_used_ = 0, cold_used_ = 0, hot_bytes_ = 0, cold_bytes_ = 0;

@@ -107,8 +107,13 @@ void engine::receive(claimed_row row, poll_request const& sent, steady_time now)
   counters_.cold_enqueued += 1;
   auto const lease_end = sent.sent + settings_.lease.duration;
   if (auto const held = by_id_.find(row.handle.id); held != by_id_.end()) {
-    own_again(*held->second, std::move(row.handle), lease_end);
-    return;
+    ticket& t = *held->second;
+    if (t.at == stage::settling || (t.at == stage::finished && t.resent)) {
+      forget(t);
+    } else {
+      own_again(t, std::move(row.handle), lease_end);
+      return;
+    }
   }
   route const* const where = routes_.find(row.event.aggregate_type(), row.event.type());
   auto t = std::make_shared<ticket>(std::move(row.event), std::move(row.handle), where, source::cold);
@@ -137,22 +142,22 @@ void engine::receive(claimed_row row, poll_request const& sent, steady_time now)
   signals_ |= signal_settle;
 }
 
+// The row was free although its settlement is not confirmed: it has taken effect, and the row fell due again. The claim is
+// what counts from here on; the old ticket only waits for its reply.
+void engine::forget(ticket& t) noexcept {
+  if (t.at == stage::finished) return remove_lost(t);
+  by_id_.erase(t.what.id());
+}
+
 // The store's clock jumped past a lease that this node still holds, so the node was given its own row again. Running it
 // twice would be a duplicate; it goes on as it is, under the new token.
 void engine::own_again(ticket& t, row_handle handle, steady_time lease_end) {
   counters_.own_rows_reclaimed += 1;
   counters_.cold_enqueued -= 1;
-  if (t.at == stage::registered) {
-    // The transaction committed but its hook has not run yet: the hook goes on with the new token.
-    t.handle = std::move(handle);
-    t.lease_end = lease_end;
-    return;
-  }
   t.lost = false;
   t.handle = std::move(handle);
   t.lease_end = lease_end;
   t.verdict.row = t.handle;
-  if (t.at == stage::settling) t.rehandled = true;
 }
 
 void engine::apply_released(poll_request const& sent, steady_time now) {

@@ -48,11 +48,6 @@ void engine::apply_settled(settle_request const& sent, std::vector<bool> const& 
 
 void engine::settled(ticket& t, bool applied, steady_time now) {
   if (t.at != stage::settling) return;
-  if (!applied && t.rehandled) {
-    t.rehandled = false;
-    move_to(t, stage::finished);
-    return;
-  }
   if (!applied) return remove_lost(t);
   auto const& s = t.verdict;
   if (s.what == outcome::retry || s.what == outcome::defer) wake(now + s.delay);

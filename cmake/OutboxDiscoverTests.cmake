@@ -1,0 +1,35 @@
+# outbox_discover_tests(<target> <labels>): each case of a GoogleTest program becomes a ctest entry of the same name.
+#
+# CMake's own gtest_discover_tests writes the C++ type into the names of typed suites that have names of their own; ours
+# keeps GoogleTest's: Claim/memory.OldestDueFirst.
+if(CMAKE_SCRIPT_MODE_FILE)
+  execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listing COMMAND_ERROR_IS_FATAL ANY)
+  string(REPLACE "\n" ";" lines "${listing}")
+  set(script "")
+  foreach(line IN LISTS lines)
+    if(line MATCHES "^([^ ]+)\\.( *#.*)?$")
+      set(suite ${CMAKE_MATCH_1})
+      set(suite_labels ${LABELS})
+      if(suite MATCHES "/([a-z_]+)$")  # a typed suite: the store is a label too
+        list(APPEND suite_labels ${CMAKE_MATCH_1})
+      endif()
+    elseif(line MATCHES "^  ([^ ]+)")
+      set(name ${suite}.${CMAKE_MATCH_1})
+      string(APPEND script "add_test([==[${name}]==] ${PROGRAM} --gtest_filter=${name})\n"
+        "set_tests_properties([==[${name}]==] PROPERTIES LABELS [==[${suite_labels}]==] TIMEOUT 120 "
+        "SKIP_REGULAR_EXPRESSION [==[\\[  SKIPPED \\]]==])\n")
+    endif()
+  endforeach()
+  file(WRITE ${OUTPUT} "${script}")
+  return()
+endif()
+
+set(OUTBOX_DISCOVER_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
+
+function(outbox_discover_tests target labels)
+  set(list ${CMAKE_CURRENT_BINARY_DIR}/${target}_cases.cmake)
+  add_custom_command(TARGET ${target} POST_BUILD VERBATIM BYPRODUCTS ${list}
+    COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${target}> "-DLABELS=${labels}" -DOUTPUT=${list}
+      -P ${OUTBOX_DISCOVER_SCRIPT})
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${list})
+endfunction()

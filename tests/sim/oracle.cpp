@@ -1,0 +1,195 @@
+#include "sim/oracle.hpp"
+
+namespace outbox::sim {
+namespace {
+
+bool terminal(row_view const& r) { return r.status == event_status::delivered || r.status == event_status::dead; }
+
+}  // namespace
+
+void oracle::broken(std::string const& rule, std::string const& id, std::string const& what) {
+  auto const text = rule + ": " + (id.empty() ? "" : "event " + id + " ") + what;
+  if (broken_.empty()) broken_ = text;
+  throw violation{text};
+}
+
+oracle::oracle(std::shared_ptr<store> table, std::chrono::milliseconds lease, std::int32_t max_attempts,
+               std::int32_t max_crashes, coverage& seen)
+    : table_{std::move(table)}, lease_{lease}, max_attempts_{max_attempts}, max_crashes_{max_crashes}, seen_{seen} {}
+
+fact& oracle::birth(std::string const& id, std::vector<act> script, bool poison) {
+  auto& f = facts_[id];
+  f.id = id;
+  f.script = std::move(script);
+  f.poison = poison;
+  return f;
+}
+
+void oracle::committed(std::string const& id) {
+  auto& f = of(id);
+  f.committed = true;
+  f.committed_at = table_->now();
+  auto const row = table_->inspect().find(id);
+  if (!row) broken("I1", id, "was committed and is not in the table");
+  shadow_.insert_or_assign(id, *row);
+}
+
+void oracle::undone(std::string const& id) {
+  of(id).undone = true;
+  if (table_->inspect().find(id)) broken("I2", id, "was rolled back and is in the table");
+}
+
+void oracle::disturbed(std::string const& incarnation) { lives_[incarnation].disturbed = table_->now(); }
+
+void oracle::ended(std::string const& incarnation) { lives_[incarnation].ended = true; }
+
+int oracle::listener_starts(core::ticket const& t) {
+  auto const& id = t.what.id();
+  auto& f = of(id);
+  if (!f.committed || f.undone) broken("I2", id, "reached a listener and was never committed");
+  auto const row = table_->inspect().find(id);
+  if (!row || terminal(*row)) broken("I4", id, "reached a listener after its end");
+  if (row->locked_by != t.handle.token) broken("I6", id, "reached a listener of " + t.handle.token + " while " + row->locked_by + " owns it");
+  if (!row->lease_until || *row->lease_until <= table_->now()) broken("I6", id, "reached a listener after its lease");
+  if (f.running) broken("I7", id, "reached a listener while another works on it");
+  if (f.answered) broken("I7", id, "was delivered again after it was done");
+  f.running = true;
+  return f.epoch;
+}
+
+void oracle::listener_ends(std::string const& id, int epoch, bool final) {
+  auto& f = of(id);
+  if (epoch != f.epoch) return;  // what it says counts for nothing
+  f.running = false;
+  f.answered = final;
+}
+
+void oracle::timed_out(std::string const& id, int epoch) {
+  if (epoch == of(id).epoch) new_epoch(of(id));
+}
+
+void oracle::new_epoch(fact& f) {
+  if (f.running || f.answered) seen_["explained duplicate"] += 1;
+  f.epoch += 1;
+  f.running = f.answered = false;
+}
+
+// An owner's lease ran out: that is legal only if something happened to the owner.
+void oracle::check_takeover(row_view const& before, instant now) {
+  auto const& id = before.event.id();
+  auto& f = of(id);
+  new_epoch(f);
+  seen_["takeover"] += 1;
+  auto const& life = lives_[incarnation_of(before.locked_by)];
+  if (life.ended || life.disturbed >= *before.lease_until - 2 * lease_) return;
+  // A transaction that outlived its lease leaves a row whose owner has no time left to give it back.
+  if (f.committed_at + std::chrono::seconds{3} >= *before.lease_until) return;
+  broken("I7", id, "was taken from " + before.locked_by + ", to which nothing had happened (lease until " +
+                       std::to_string((*before.lease_until - now).count()) + " us from now)");
+}
+
+void oracle::claimed(claim_request const& r, claim_reply const& reply) {
+  auto const now = table_->now();
+  if (!tokens_.insert(r.token).second) broken("I6", "", "token " + r.token + " was used for two claims");
+  if (r.suspects == suspects::take_one && !reply.rows.empty()) seen_["suspect claimed alone"] += 1;
+  for (auto const& row : reply.rows) {
+    auto const& before = shadow_.at(row.handle.id);
+    if (terminal(before)) broken("I4", row.handle.id, "was claimed after its end");
+    if (before.lease_until && *before.lease_until > now) {
+      broken("I6", row.handle.id, "was claimed by " + r.token + " while the lease of " + before.locked_by + " was live");
+    }
+    if (!before.locked_by.empty()) check_takeover(before, now);
+    of(row.handle.id).companions = reply.rows.size() - 1;
+    refresh(row.handle.id, true);
+  }
+  for (auto const& k : reply.killed) {
+    auto const& before = shadow_.at(k.id);
+    seen_["killed by crashes"] += 1;
+    if (before.crashes + 1 < max_crashes_) broken("I3", k.id, "died before its crashes were used up");
+    if (of(k.id).companions != 0) broken("I3", k.id, "died of a crash that a neighbour may have caused");
+    check_takeover(before, now);
+    refresh(k.id, true);
+  }
+}
+
+void oracle::settled(std::span<settlement const> items, std::vector<bool> const& applied) {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (!applied[i]) continue;
+    auto const& before = shadow_.at(items[i].row.id);
+    if (terminal(before)) broken("I4", items[i].row.id, "was settled again after its end");
+    if (before.locked_by != items[i].row.token) {
+      broken("I6", items[i].row.id, "was settled by " + items[i].row.token + " while " + before.locked_by + " owns it");
+    }
+    if (items[i].what == outcome::retry || items[i].what == outcome::defer) of(items[i].row.id).answered = false;
+    refresh(items[i].row.id, true);
+  }
+}
+
+void oracle::changed() {
+  for (auto const& [id, before] : shadow_) refresh(id, false);
+}
+
+void oracle::refresh(std::string const& id, bool by_owner) {
+  auto const after = table_->inspect().find(id);
+  if (!after) broken("I1", id, "vanished from the table");
+  auto& before = shadow_.at(id);
+  if (terminal(before) && before.status != after->status) broken("I4", id, "changed after its end");
+  if (!by_owner && (before.status != after->status || before.attempts != after->attempts)) {
+    broken("I6", id, "was changed by something that is no claim and no settlement");
+  }
+  if (after->attempts > max_attempts_) broken("I3", id, "has " + std::to_string(after->attempts) + " attempts");
+  if (after->crashes > max_crashes_) broken("I3", id, "has " + std::to_string(after->crashes) + " crashes");
+  before = *after;
+}
+
+void oracle::check(core::engine const& e) {
+  std::vector<fact*> held;
+  for (auto& [id, f] : facts_) {
+    if (e.holds(id)) held.push_back(&f);
+  }
+  for (auto* f : held) f->companions = held.size() - 1;
+
+  auto const& s = e.settings();
+  if (e.hot_slots_used() > s.queue.hot) broken("I8", "", "more hot slots are used than there are");
+  if (e.cold_slots_used() > s.queue.cold) broken("I8", "", "more cold slots are used than there are");
+  if (e.bytes_used() > s.queue.bytes) broken("I8", "", "more bytes are held than allowed");
+  auto const c = e.counters();
+  if (c.hot_enqueued + c.cold_enqueued != c.settled + c.released + c.lost + c.unconfirmed + c.held) {
+    broken("I13", "", "a node's counters do not add up: " + std::to_string(c.hot_enqueued) + " hot + " +
+                          std::to_string(c.cold_enqueued) + " cold != " + std::to_string(c.settled) + " settled + " +
+                          std::to_string(c.released) + " released + " + std::to_string(c.lost) + " lost + " +
+                          std::to_string(c.unconfirmed) + " unconfirmed + " + std::to_string(c.held) + " held");
+  }
+  if (c.settled != c.succeeded + c.failed + c.deferred + c.died) broken("I13", "", "settlements do not add up");
+  if (c.own_rows_reclaimed != 0) broken("I6", "", "a claim returned a row that its own node holds");
+}
+
+std::vector<std::string> oracle::pending() {
+  std::vector<std::string> ids;
+  for (auto const& [id, row] : shadow_) {
+    if (!terminal(row)) ids.push_back(id);
+  }
+  return ids;
+}
+
+bool oracle::all_terminal() { return pending().empty(); }
+
+void oracle::check_end() {
+  std::uint64_t committed = 0;
+  for (auto const& [id, f] : facts_) {
+    auto const row = table_->inspect().find(id);
+    if (!f.committed) {
+      if (row) broken("I2", id, "is in the table and was never committed");
+      continue;
+    }
+    ++committed;
+    if (!row) broken("I1", id, "is lost");
+    if (!terminal(*row)) broken("I1", id, "is still pending after everything has healed: attempts " + std::to_string(row->attempts));
+    if (f.poison && row->status != event_status::dead) broken("I3", id, "crashes every process and is not dead");
+    if (row->status == event_status::delivered && !f.answered) broken("I4", id, "is DONE and no listener said so");
+  }
+  auto const c = table_->inspect().counts();
+  if (c.pending() + c.done + c.dead != committed) broken("I13", "", "the table's counts do not add up");
+}
+
+}  // namespace outbox::sim

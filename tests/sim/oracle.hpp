@@ -1,0 +1,139 @@
+// The oracle: knows what was committed, sees what really happens to the table, and says when a rule is broken.
+//
+// It watches every operation that takes effect (behind the faults), so it judges by the table, not by what a node believes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <outbox/store.hpp>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/engine.hpp"
+#include "sim/forwarding_store.hpp"
+
+namespace outbox::sim {
+
+/// A rule was broken; the message begins with its number.
+class violation : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What an event's listener will do, try by try; after the last, it succeeds.
+enum class act { succeed, fail, fail_later, throw_up, defer, die, stall, crash };
+
+struct fact {
+  std::string id;
+  bool committed = false;
+  bool undone = false;         ///< Rolled back, or its savepoint was.
+  instant committed_at{};
+  std::vector<act> script;
+  std::size_t next = 0;
+  bool poison = false;         ///< Crashes its process every time.
+  int epoch = 0;               ///< Grows when a second call becomes legal: a takeover or a timeout.
+  bool running = false;        ///< A call of this epoch is under way in a live process.
+  bool answered = false;       ///< A call of this epoch ended done or dead.
+  std::size_t companions = 0;  ///< What else its last holder held beside it.
+};
+
+/// What the world did to one incarnation of a node.
+struct life_story {
+  bool ended = false;
+  instant disturbed{};  ///< The last time a request of it failed (but a claim), or it was frozen or cut off.
+};
+
+/// How often each thing happened over all seeds: a fault that never happens tests nothing.
+using coverage = std::map<std::string, std::uint64_t>;
+
+class oracle {
+ public:
+  oracle(std::shared_ptr<store> table, std::chrono::milliseconds lease, std::int32_t max_attempts, std::int32_t max_crashes,
+         coverage& seen);
+
+  // The world tells.
+  fact& birth(std::string const& id, std::vector<act> script, bool poison);
+  void committed(std::string const& id);
+  void undone(std::string const& id);
+  void disturbed(std::string const& incarnation);
+  void ended(std::string const& incarnation);
+  int listener_starts(core::ticket const& t);  ///< The epoch of the call.
+  void listener_ends(std::string const& id, int epoch, bool final);
+  void timed_out(std::string const& id, int epoch);
+
+  // The table tells, through `watched_store`.
+  void claimed(claim_request const& r, claim_reply const& reply);
+  void settled(std::span<settlement const> items, std::vector<bool> const& applied);
+  void changed();  ///< Something else happened to the table.
+
+  /// After every step of a node: I8, I13, and that no claim returned a held row.
+  void check(core::engine const& e);
+  /// After everything has healed: I1, I3, I13.
+  void check_end();
+
+  [[nodiscard]] fact& of(std::string const& id) { return facts_.at(id); }
+  [[nodiscard]] bool all_terminal();
+
+  /// The first rule that was broken, or empty. Remembered, because a store's caller turns what is thrown into a reply.
+  [[nodiscard]] std::string const& broken() const noexcept { return broken_; }
+  [[nodiscard]] std::vector<std::string> pending();
+
+ private:
+  [[noreturn]] void broken(std::string const& rule, std::string const& id, std::string const& what);
+  void new_epoch(fact& f);
+  void check_takeover(row_view const& before, instant now);
+  void refresh(std::string const& id, bool by_owner);
+  [[nodiscard]] static std::string incarnation_of(std::string const& token) { return token.substr(0, token.find('/')); }
+
+  std::shared_ptr<store> table_;
+  std::chrono::milliseconds lease_;
+  std::int32_t max_attempts_;
+  std::int32_t max_crashes_;
+  coverage& seen_;
+  std::map<std::string, fact> facts_;
+  std::map<std::string, row_view> shadow_;  ///< The table after the last operation.
+  std::map<std::string, life_story> lives_;
+  std::set<std::string> tokens_;
+  std::string broken_;
+};
+
+/// Between the faults and the table.
+class watched_store final : public forwarding_store {
+ public:
+  watched_store(std::shared_ptr<store> to, oracle& o) : forwarding_store{std::move(to)}, oracle_{o} {}
+
+  claim_reply claim(claim_request const& r) override {
+    auto reply = to_->claim(r);
+    oracle_.claimed(r, reply);
+    return reply;
+  }
+  std::vector<bool> settle(std::span<settlement const> items) override {
+    auto applied = to_->settle(items);
+    oracle_.settled(items, applied);
+    return applied;
+  }
+  std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override {
+    auto kept = to_->renew(rows, lease);
+    oracle_.changed();
+    return kept;
+  }
+  std::size_t release(std::string_view token) override {
+    auto const n = to_->release(token);
+    oracle_.changed();
+    return n;
+  }
+  std::size_t expire_others(std::string_view incarnation) override {
+    auto const n = to_->expire_others(incarnation);
+    oracle_.changed();
+    return n;
+  }
+
+ private:
+  oracle& oracle_;
+};
+
+}  // namespace outbox::sim

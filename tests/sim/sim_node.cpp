@@ -1,0 +1,269 @@
+#include "sim/sim_node.hpp"
+
+namespace outbox::sim {
+
+sim_node::sim_node(world& w, int index) : world_{w}, index_{index} {}
+
+core::node_settings sim_node::make_settings() {
+  auto const& p = world_.settings();
+  core::node_settings s;
+  s.store = store_;
+  listeners routes;
+  routes.on("sim.event", [this](delivery const&) { return behave(); });
+  s.routes = routes.release();
+  s.mode = p.exclusive ? node_mode::single_node : node_mode::multi_node;
+  s.name = incarnation_;
+  s.clock = world_.clock();
+  s.engine.incarnation = incarnation_;
+  s.engine.exclusive = p.exclusive;
+  s.engine.workers = p.workers;
+  s.engine.poll = {.every = p.poll_every, .batch = p.batch};
+  s.engine.retry = {.max_attempts = p.max_attempts, .backoff = {.base = 100ms, .cap = 2s}};
+  s.engine.queue = {.hot = p.hot, .cold = p.cold, .bytes = p.bytes};
+  s.engine.lease = {.duration = p.lease, .max_crashes = p.max_crashes};
+  s.engine.listener_timeout = p.timeout;
+  s.engine.seed = world_.random().next();
+  return s;
+}
+
+void sim_node::boot() {
+  if (alive()) return;
+  ++life_;
+  incarnation_ = "node" + std::to_string(index_) + ":" + std::to_string(life_);
+  store_ = std::make_shared<testing::faulty_store>(world_.watched(), [this](testing::operation what) {
+    auto const f = world_.next_fault(index_, what);
+    if (f == testing::fault::later) {
+      world_.at(milliseconds{world_.random().below(static_cast<std::uint64_t>(world_.settings().lease.count()))},
+                [s = std::weak_ptr{store_}] {
+                  if (auto const alive = s.lock()) alive->run_late();
+                });
+    }
+    return f;
+  });
+  core_ = std::make_shared<core::node_core>(make_settings());
+  polling_ = settling_ = renewing_ = flushing_ = false;
+  poll_timer_ = settle_timer_ = renew_timer_ = instant::max();
+  frozen_until_ = {};
+  busy_workers_ = 0;
+  calls_.clear();
+  world_.trace(index_, "starts as " + incarnation_);
+  core_->with_engine([&](core::engine& e) { e.open(world_.clock()->steady()); });
+  pump();
+}
+
+void sim_node::kill(std::string const& why) {
+  if (!alive()) return;
+  world_.trace(index_, "is killed " + why);
+  world_.note("kill");
+  end_life();
+}
+
+void sim_node::end_life() {
+  world_.judge().ended(incarnation_);
+  for (auto const& c : calls_) world_.judge().listener_ends(c.ticket->what.id(), c.epoch, false);
+  calls_.clear();
+  core_.reset();
+  world_.restart_later(index_);
+}
+
+void sim_node::note_timeouts() {
+  for (auto& c : calls_) {
+    if (!c.ticket->timed_out || c.timed_out) continue;
+    c.timed_out = true;
+    world_.note("listener timeout");
+    world_.judge().timed_out(c.ticket->what.id(), c.epoch);
+  }
+}
+
+void sim_node::freeze(milliseconds length) {
+  if (!alive()) return;
+  world_.trace(index_, "is frozen for " + std::to_string(length.count()) + " ms");
+  world_.note("freeze");
+  frozen_until_ = world_.clock()->now() + length;
+  world_.judge().disturbed(incarnation_);
+  in_process(life_, [this] {
+    world_.judge().disturbed(incarnation_);
+    pump();
+  });
+}
+
+void sim_node::cut_off(milliseconds length) {
+  if (!alive()) return;
+  world_.trace(index_, "is cut off for " + std::to_string(length.count()) + " ms");
+  world_.note("partition");
+  cut_ = true;
+  world_.judge().disturbed(incarnation_);
+  world_.at(length, [this, life = life_] {
+    if (life == life_) world_.judge().disturbed(incarnation_);
+    cut_ = false;
+  });
+}
+
+// A graceful stop: drain, release, flush, then exit.
+void sim_node::stop() {
+  if (!alive()) return;
+  world_.trace(index_, "stops");
+  world_.note("graceful stop");
+  core_->with_engine([&](core::engine& e) { e.close(world_.clock()->steady()); });
+  auto const life = life_;
+  world_.at(milliseconds{200 + world_.random().below(1500)}, [this, life] {
+    in_process(life, [this, life] {
+      core_->with_engine([&](core::engine& e) { e.release_queued(world_.clock()->steady()); });
+      flushing_ = true;
+      pump();
+      world_.at(3s, [this, life] { in_process(life, [this] { finish_stop(); }); });
+    });
+  });
+  pump();
+}
+
+void sim_node::finish_stop() {
+  bool const clean = core_->with_engine([](core::engine& e) { return e.drained() && e.unsettled() == 0; });
+  world_.trace(index_, clean ? "has stopped" : "exits with work left");
+  if (clean) core_->farewell();
+  end_life();
+}
+
+void sim_node::in_process(int life, std::function<void()> what) {
+  if (life != life_ || !alive()) return;
+  auto const now = world_.clock()->now();
+  if (frozen_until_ > now) {
+    world_.at_us(frozen_until_ - now + microseconds{world_.random().below(2000)},
+                 [this, life, what = std::move(what)] { in_process(life, what); });
+    return;
+  }
+  what();
+}
+
+template <class Plan, class Send>
+void sim_node::drive(bool& busy, instant& timer, Plan&& plan, Send&& send) {
+  if (busy || !alive()) return;
+  auto p = plan();
+  if (p.request) {
+    busy = true;
+    send(std::move(*p.request));
+    return;
+  }
+  if (p.wake == steady_time::max()) return;
+  auto const now = world_.clock()->now();
+  auto const in = std::max(std::chrono::ceil<microseconds>(p.wake - world_.clock()->steady()), microseconds{1});
+  if (now + in >= timer && timer > now) return;  // an earlier look is planned
+  timer = now + in;
+  world_.at_us(in, [this, life = life_, &timer] {
+    in_process(life, [this, &timer] {
+      timer = instant::max();
+      pump();
+    });
+  });
+}
+
+// The request travels, takes effect (or not), and the reply travels back; the node may be gone or frozen by then.
+template <class Perform, class Apply>
+void sim_node::carry(bool& busy, Perform perform, Apply apply) {
+  auto const life = life_;
+  auto const store = store_;
+  world_.at_us(world_.latency(), [this, life, store, perform, apply, &busy] {
+    auto reply = std::make_shared<decltype(perform(*store))>(perform(*store));
+    world_.at_us(world_.latency(), [this, life, reply, apply, &busy] {
+      in_process(life, [this, reply, apply, &busy] {
+        busy = false;
+        apply(std::move(*reply));
+        pump();
+      });
+    });
+  });
+}
+
+void sim_node::pump() {
+  if (!alive() || pumping_ || frozen_until_ > world_.clock()->now()) return;
+  pumping_ = true;
+  auto const now = [&] { return world_.clock()->steady(); };
+  drive(renewing_, renew_timer_,
+        [&] {
+          auto p = core_->with_engine([&](core::engine& e) { return e.plan_renew(now()); });
+          note_timeouts();
+          return p;
+        },
+        [&](core::renew_request r) {
+          auto const request = std::make_shared<core::renew_request>(std::move(r));
+          auto const self = core_->self(request->held);
+          carry(renewing_, [request, self](store& s) { return core::perform(s, *request, self); },
+                [this, request](core::renew_reply reply) { core_->apply(*request, reply); });
+        });
+  drive(polling_, poll_timer_, [&] { return core_->plan_poll(); },
+        [&](core::poll_request r) {
+          auto const request = std::make_shared<core::poll_request>(std::move(r));
+          carry(polling_, [request, me = incarnation_](store& s) { return core::perform(s, *request, me); },
+                [this, request](core::poll_reply reply) { core_->apply(*request, std::move(reply)); });
+        });
+  drive(settling_, settle_timer_,
+        [&] { return core_->with_engine([&](core::engine& e) { return e.plan_settle(now(), flushing_); }); },
+        [&](core::settle_request r) {
+          auto const request = std::make_shared<core::settle_request>(std::move(r));
+          carry(settling_, [request](store& s) { return core::perform(s, *request); },
+                [this, request](core::settle_reply reply) { core_->apply(*request, reply); });
+        });
+  work();
+  pumping_ = false;
+  if (alive()) core_->with_engine([&](core::engine& e) { world_.judge().check(e); });
+}
+
+void sim_node::work() {
+  while (alive() && busy_workers_ < world_.settings().workers) {
+    auto const t = core_->with_engine([&](core::engine& e) { return e.start_next(world_.clock()->steady()); });
+    if (!t) return;
+    run_listener(t);
+  }
+}
+
+void sim_node::run_listener(core::ticket_ptr const& t) {
+  auto const& id = t->what.id();
+  auto const epoch = world_.judge().listener_starts(*t);
+  auto& f = world_.judge().of(id);
+  auto const next = f.poison ? act::crash : f.next < f.script.size() ? f.script[f.next++] : act::succeed;
+  world_.trace(index_, "listener starts on " + id + (t->from == source::hot ? " (hot" : " (cold") + ", attempt " +
+                           std::to_string(t->attempts + 1) + ")");
+  world_.note(t->from == source::hot ? "hot delivery" : "cold delivery");
+  ++busy_workers_;
+  auto const under_way = calls_.insert(calls_.end(), {t, epoch, next});
+  auto const late = world_.settings().timeout + milliseconds{world_.random().below(20'000)};
+  auto const length = next == act::stall ? late : milliseconds{world_.random().below(60)};
+  world_.at(length, [this, life = life_, under_way] {
+    in_process(life, [this, under_way] { end_listener(under_way); });
+  });
+}
+
+void sim_node::end_listener(std::list<call>::iterator c) {
+  auto const t = c->ticket;
+  if (c->what == act::crash) {
+    world_.note("listener crash");
+    kill("by the listener of " + t->what.id());
+    return;
+  }
+  acting_ = c->what;
+  auto v = core_->deliver(*t);
+  auto const& answer = v.answer.value();
+  bool const ends = std::holds_alternative<done_t>(answer) || std::holds_alternative<dead>(answer);
+  world_.trace(index_, "listener of " + t->what.id() + " ends" + (t->timed_out ? " too late" : ends ? "" : ", to be tried again"));
+  world_.judge().listener_ends(t->what.id(), c->epoch, ends);
+  calls_.erase(c);
+  --busy_workers_;
+  core_->with_engine([&](core::engine& e) { e.finish(*t, std::move(v), world_.clock()->steady()); });
+  pump();
+}
+
+result sim_node::behave() {
+  switch (acting_) {
+    case act::fail: return failed{"on purpose"};
+    case act::fail_later: return failed{"on purpose, later", 700ms};
+    case act::throw_up: throw std::runtime_error{"thrown on purpose"};
+    case act::defer: return defer{300ms, "not yet"};
+    case act::die: return dead{"on purpose"};
+    case act::succeed:
+    case act::stall:
+    case act::crash: break;
+  }
+  return done;
+}
+
+}  // namespace outbox::sim

@@ -1,0 +1,73 @@
+// A node of the simulated cluster: a real node_core, whose loops and workers the world moves.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "core/node_core.hpp"
+#include "sim/world.hpp"
+
+namespace outbox::sim {
+
+class sim_node {
+ public:
+  sim_node(world& w, int index);
+
+  void boot();
+  void kill(std::string const& why);
+  void freeze(milliseconds length);
+  void cut_off(milliseconds length);
+  void stop();
+
+  [[nodiscard]] bool alive() const noexcept { return core_ != nullptr; }
+  [[nodiscard]] bool cut() const noexcept { return cut_; }
+  [[nodiscard]] std::shared_ptr<core::node_core> const& core() const noexcept { return core_; }
+  [[nodiscard]] int life() const noexcept { return life_; }
+  [[nodiscard]] std::string const& incarnation() const noexcept { return incarnation_; }
+  void heal() noexcept { cut_ = false; }
+
+  /// Runs `what` in this process: later if it is frozen, never if this life is over by then.
+  void in_process(int life, std::function<void()> what);
+
+  /// Lets every loop and worker that is idle look for something to do.
+  void pump();
+
+ private:
+  /// A listener at work.
+  struct call {
+    core::ticket_ptr ticket;
+    int epoch;
+    act what;
+    bool timed_out = false;
+  };
+
+  template <class Plan, class Send>
+  void drive(bool& busy, instant& timer, Plan&& plan, Send&& send);
+  template <class Perform, class Apply>
+  void carry(bool& busy, Perform perform, Apply apply);
+  void work();
+  void run_listener(core::ticket_ptr const& t);
+  void end_listener(std::list<call>::iterator c);
+  result behave();
+  void note_timeouts();
+  void end_life();
+  [[nodiscard]] core::node_settings make_settings();
+  void finish_stop();
+
+  world& world_;
+  int index_;
+  int life_ = 0;
+  std::string incarnation_;
+  std::shared_ptr<testing::faulty_store> store_;
+  std::shared_ptr<core::node_core> core_;
+  bool cut_ = false;
+  instant frozen_until_{};
+  bool polling_ = false, settling_ = false, renewing_ = false, flushing_ = false, pumping_ = false;
+  instant poll_timer_{}, settle_timer_{}, renew_timer_{};
+  std::size_t busy_workers_ = 0;
+  std::list<call> calls_;
+  act acting_ = act::succeed;  ///< What the listener that is asked now will do.
+};
+
+}  // namespace outbox::sim

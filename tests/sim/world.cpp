@@ -1,0 +1,284 @@
+#include "sim/world.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <outbox/error.hpp>
+
+#include "sim/sim_node.hpp"
+
+namespace outbox::sim {
+
+profile profile::draw(core::random_source& r) {
+  profile p;
+  p.nodes = 1 + static_cast<int>(r.below(4));
+  p.exclusive = r.chance(0.25);
+  p.workers = 1 + r.below(4);
+  p.batch = 1 + r.below(12);
+  p.hot = 1 + r.below(30);
+  p.cold = 1 + r.below(30);
+  p.max_crashes = 2 + static_cast<std::int32_t>(r.below(3));
+  p.max_attempts = 1 + static_cast<std::int32_t>(r.below(5));
+  p.timeout = r.chance(0.5) ? 5s : 15s;
+  p.transactions = 10 + static_cast<int>(r.below(30));
+  // Each kind of fault is in the world or not; with none of them there must be no duplicate at all.
+  if (r.chance(0.4)) p.fail_before = 0.15 * r.fraction();
+  if (r.chance(0.4)) p.fail_after = 0.15 * r.fraction();
+  if (r.chance(0.3)) p.fail_later = 0.10 * r.fraction();
+  if (r.chance(0.1)) p.refuse = 0.05 * r.fraction();
+  if (r.chance(0.5)) p.kills = 1 + static_cast<int>(r.below(5));
+  if (r.chance(0.4)) p.freezes = 1 + static_cast<int>(r.below(3));
+  if (r.chance(0.3)) p.cuts = 1 + static_cast<int>(r.below(3));
+  if (r.chance(0.4)) p.stops = 1 + static_cast<int>(r.below(3));
+  if (r.chance(0.5)) p.savepoint = 0.4;
+  if (r.chance(0.4)) p.long_transaction = 0.2;
+  if (r.chance(0.4)) p.in_doubt = 0.2;
+  if (r.chance(0.4)) p.stall = 0.08;
+  if (r.chance(0.3)) p.crash = 0.05;
+  if (r.chance(0.3)) p.poison = 1 + static_cast<int>(r.below(2));
+  return p;
+}
+
+world::world(std::uint64_t seed, profile p, coverage& seen) : random_{seed}, profile_{p}, seen_{seen} {
+  table_ = memory::open({.clock = clock_, .at_commit = [this] { return std::exchange(next_commit_, memory::commit_fate::ok); }});
+  oracle_ = std::make_unique<oracle>(table_, p.lease, p.max_attempts, p.max_crashes, seen);
+  watched_ = std::make_shared<watched_store>(table_, *oracle_);
+  start_ = clock_->now();
+  for (int i = 0; i < p.nodes; ++i) nodes_.push_back(std::make_unique<sim_node>(*this, i));
+}
+
+world::~world() = default;
+
+void world::at_us(microseconds in, std::function<void()> what) {
+  queue_.push({clock_->now() + in, random_.next(), std::move(what)});
+}
+
+microseconds world::latency() {
+  // Mostly quick, sometimes slow, now and then very slow: replies overtake each other.
+  auto const dice = random_.below(100);
+  auto const most = dice < 80 ? 2'000U : dice < 97 ? 50'000U : 900'000U;
+  return microseconds{50 + random_.below(most)};
+}
+
+testing::fault world::next_fault(int index, testing::operation what) {
+  auto& n = node(index);
+  testing::fault f = testing::fault::none;
+  auto const dice = random_.fraction();
+  auto const& p = profile_;
+  if (n.cut()) {
+    f = random_.chance(0.8) ? testing::fault::before : testing::fault::after;
+  } else if (!chaos_ || what == testing::operation::dispatch_lock) {
+    return f;
+  } else if (dice < p.fail_before) {
+    f = testing::fault::before;
+  } else if (dice < p.fail_before + p.fail_after) {
+    f = testing::fault::after;
+  } else if (dice < p.fail_before + p.fail_after + p.fail_later) {
+    f = testing::fault::later;
+  } else if (dice < p.fail_before + p.fail_after + p.fail_later + p.refuse) {
+    f = testing::fault::refused;
+  }
+  if (f == testing::fault::none) return f;
+  static constexpr char const* kinds[] = {"", "fails before", "fails after", "takes effect later", "is refused"};
+  static constexpr char const* operations[] = {"claim", "settle", "renew", "release", "expire", "lock",
+                                               "announce", "retire", "purge", "dead", "replay"};
+  auto const text = std::string{operations[static_cast<int>(what)]} + " " + kinds[static_cast<int>(f)];
+  note(text);
+  trace(index, text);
+  // A failed claim is no excuse for a lease that runs out: the node must give back what it may have got.
+  if (what != testing::operation::claim && what != testing::operation::announce) oracle_->disturbed(n.incarnation());
+  return f;
+}
+
+void world::trace(int index, std::string const& text) {
+  char line[64];
+  auto const us = (clock_->now() - start_).count();
+  std::snprintf(line, sizeof line, "%10.6f  node%d  ", static_cast<double>(us) / 1e6, index);
+  trace_.push_back(line + text);
+}
+
+void world::restart_later(int index) {
+  at(milliseconds{50 + random_.below(4000)}, [this, index] { node(index).boot(); });
+}
+
+std::vector<act> world::draw_script() {
+  std::vector<act> script;
+  if (random_.chance(profile_.stall)) script.push_back(act::stall);
+  if (random_.chance(profile_.crash)) script.push_back(act::crash);
+  while (random_.chance(profile_.misbehave)) {
+    static constexpr act acts[] = {act::fail, act::fail, act::fail_later, act::throw_up, act::defer, act::die};
+    script.push_back(acts[random_.below(std::size(acts))]);
+  }
+  return script;
+}
+
+void world::plan_faults() {
+  auto const plan = [&](int count, auto what) {
+    for (int i = 0; i < count; ++i) {
+      auto const index = static_cast<int>(random_.below(static_cast<std::uint64_t>(profile_.nodes)));
+      at(milliseconds{random_.below(static_cast<std::uint64_t>(profile_.chaos.count()))}, [this, index, what] {
+        if (chaos_) what(node(index));
+      });
+    }
+  };
+  plan(profile_.kills, [](sim_node& n) { n.kill("from outside"); });
+  plan(profile_.freezes, [this](sim_node& n) { n.freeze(milliseconds{random_.below(25'000)}); });
+  plan(profile_.cuts, [this](sim_node& n) { n.cut_off(milliseconds{random_.below(20'000)}); });
+  plan(profile_.stops, [](sim_node& n) { n.stop(); });
+}
+
+void world::plan_transactions() {
+  for (int i = 0; i < profile_.transactions; ++i) {
+    auto const index = static_cast<int>(random_.below(static_cast<std::uint64_t>(profile_.nodes)));
+    // In bursts, so that slots run out.
+    auto const when = random_.below(static_cast<std::uint64_t>(profile_.chaos.count())) / 1000 * 1000 + random_.below(20);
+    at(milliseconds{when}, [this, index] { begin_transaction(index); });
+  }
+}
+
+// A caller's transaction. If its process ends first, so does it.
+struct world::caller {
+  caller(world& w, sim_node& n) : in{w}, on{n}, core{n.core()}, tx{*w.table_} { ++w.open_transactions_; }
+  ~caller() {
+    for (auto const& id : kept) in.oracle_->undone(id);
+    --in.open_transactions_;
+  }
+  caller(caller const&) = delete;
+  caller& operator=(caller const&) = delete;
+
+  world& in;
+  sim_node& on;
+  std::weak_ptr<core::node_core> core;
+  memory::transaction tx;
+  std::vector<std::string> kept;
+};
+
+void world::write_some(caller& c, int count) {
+  std::vector<event> events;
+  for (int i = 0; i < count; ++i) {
+    ++written_;
+    event_options o;
+    o.id = "e" + std::to_string(written_);
+    if (random_.chance(profile_.delayed)) o.deliver_after = milliseconds{1 + random_.below(5000)};
+    auto const size = random_.chance(0.1) ? random_.below(9000) : random_.below(40);
+    events.push_back(event::json("sim.event", '"' + std::string(size, 'x') + '"', std::move(o)));
+    oracle_->birth(events.back().id(), draw_script(), written_ <= profile_.poison);
+    c.kept.push_back(events.back().id());
+  }
+  c.core.lock()->write(join(c.tx), events);
+}
+
+void world::begin_transaction(int index) {
+  auto& n = node(index);
+  n.in_process(n.life(), [this, index, &n] {
+    auto const c = std::make_shared<caller>(*this, n);
+    write_some(*c, 1 + static_cast<int>(random_.below(4)));
+    if (random_.chance(profile_.savepoint)) {
+      c->tx.savepoint("mark");
+      auto const before = c->kept.size();
+      write_some(*c, 1 + static_cast<int>(random_.below(2)));
+      if (random_.chance(0.7)) {
+        note("savepoint rolled back");
+        c->tx.rollback_to("mark");
+        for (auto i = before; i < c->kept.size(); ++i) oracle_->undone(c->kept[i]);
+        c->kept.resize(before);
+      }
+    }
+    bool const is_long = random_.chance(profile_.long_transaction);
+    if (is_long) note("long transaction");
+    auto const hold = is_long ? random_.below(static_cast<std::uint64_t>(profile_.lease.count()) * 3 / 2) : random_.below(30);
+    trace(index, "writes " + c->kept.front() + " to e" + std::to_string(written_) + (is_long ? " in a long transaction" : ""));
+    at(milliseconds{hold}, [this, c, &n, life = n.life()] { n.in_process(life, [this, c] { end_transaction(*c); }); });
+    n.pump();
+  });
+}
+
+void world::end_transaction(caller& c) {
+  auto const index = [&] {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].get() == &c.on) return static_cast<int>(i);
+    }
+    return -1;
+  }();
+  if (random_.chance(profile_.roll_back)) {
+    note("rollback");
+    trace(index, "rolls back " + c.kept.front());
+    c.tx.rollback();
+    c.on.pump();
+    return;
+  }
+  using enum memory::commit_fate;
+  bool const unsure = c.on.cut() || (chaos_ && random_.chance(profile_.in_doubt));
+  next_commit_ = !unsure ? ok : random_.chance(0.4) ? lost_applied : random_.chance(0.5) ? lost_undone : refused;
+  bool const applied = next_commit_ == ok || next_commit_ == lost_applied;
+  if (unsure) note(applied ? "commit in doubt, applied" : "commit in doubt or refused, undone");
+  trace(index, std::string{"commits "} + c.kept.front() + (unsure ? ", but does not know whether it happened" : ""));
+  try {
+    c.tx.commit();
+  } catch (error const&) {  // NOLINT(bugprone-empty-catch): that is the point
+  }
+  if (applied) {
+    for (auto const& id : c.kept) oracle_->committed(id);
+    c.kept.clear();
+  }
+  c.on.pump();
+}
+
+void world::heal() {
+  chaos_ = false;
+  trace(0, "everything heals");
+  for (auto const& n : nodes_) {
+    if (n->alive()) oracle_->disturbed(n->incarnation());
+    n->heal();
+  }
+}
+
+bool world::step() {
+  if (queue_.empty()) return false;
+  auto next = queue_.top();
+  queue_.pop();
+  clock_->advance(next.when - clock_->now());
+  next.what();
+  ++steps_;
+  if (!oracle_->broken().empty()) throw violation{oracle_->broken()};
+  return true;
+}
+
+outcome_of_run world::run() {
+  // Far more than recovery needs: a crash budget of leases, all retries, and restarts.
+  auto const patience = (profile_.max_crashes + 4) * (profile_.lease + 8s) * (1 + profile_.poison) + 120s;
+  constexpr std::uint64_t step_limit = 300'000;
+  outcome_of_run result;
+  try {
+    for (int i = 0; i < profile_.nodes; ++i) at(milliseconds{random_.below(500)}, [this, i] { node(i).boot(); });
+    plan_faults();
+    plan_transactions();
+    at(profile_.chaos, [this] { heal(); });
+    auto const healed = start_ + profile_.chaos;
+    result.healed = healed;
+    while (chaos_ || open_transactions_ > 0 || !oracle_->all_terminal()) {
+      if (!step()) break;
+      if (clock_->now() > healed + patience) {
+        throw violation{"I10: " + std::to_string(oracle_->pending().size()) + " events, " + oracle_->pending().front() +
+                        " first, are pending " + std::to_string(std::chrono::duration_cast<std::chrono::seconds>(patience).count()) +
+                        " s after everything healed"};
+      }
+      if (steps_ > step_limit) throw violation{"I10: more steps than any run needs: somebody spins"};
+    }
+    result.finished = clock_->now();
+    // What is terminal stays so, whatever late replies and slow listeners still do.
+    auto const later = clock_->now() + 3 * profile_.lease;
+    while (clock_->now() < later && step()) {
+    }
+    oracle_->changed();
+    oracle_->check_end();
+  } catch (std::exception const& e) {
+    result.ok = false;
+    result.broken = oracle_->broken().empty() ? e.what() : oracle_->broken();
+    trace(0, "BROKEN " + result.broken);
+  }
+  result.trace = std::move(trace_);
+  result.steps = steps_;
+  return result;
+}
+
+}  // namespace outbox::sim

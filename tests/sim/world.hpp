@@ -1,0 +1,124 @@
+// A cluster in one thread: virtual time, nodes that are killed, frozen and cut off, and callers that write.
+//
+// Everything follows from one seed. Each node is the real engine with the real steps; only the threads are missing: the
+// world carries requests to the table and back, with delays, so that requests of one node overlap.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <outbox/memory.hpp>
+#include <outbox/testing.hpp>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "core/node_core.hpp"
+#include "core/random.hpp"
+#include "sim/oracle.hpp"
+
+namespace outbox::sim {
+
+using namespace std::chrono_literals;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+/// What a seed draws: which faults there are, and how often. Few kinds at a time find more than all at once.
+struct profile {
+  int nodes = 2;
+  bool exclusive = false;      ///< single_node: one works, the others stand by.
+  std::size_t workers = 2;
+  std::size_t batch = 10;
+  std::size_t hot = 20;
+  std::size_t cold = 20;
+  std::size_t bytes = 64 << 10;
+  milliseconds lease = 10s;
+  milliseconds poll_every = 2s;
+  milliseconds timeout = 5s;
+  std::int32_t max_attempts = 4;
+  std::int32_t max_crashes = 3;
+  int transactions = 25;
+  milliseconds chaos = 60s;    ///< How long faults and writes go on.
+
+  double fail_before = 0, fail_after = 0, fail_later = 0, refuse = 0;  ///< Share of requests.
+  int kills = 0, freezes = 0, cuts = 0, stops = 0;
+  double roll_back = 0.1, savepoint = 0, long_transaction = 0, in_doubt = 0, delayed = 0.05;
+  double stall = 0, misbehave = 0.2, crash = 0;
+  int poison = 0;
+
+  [[nodiscard]] static profile draw(core::random_source& r);
+};
+
+struct outcome_of_run {
+  bool ok = true;
+  std::string broken;              ///< The rule and what broke it.
+  std::vector<std::string> trace;
+  std::uint64_t steps = 0;
+  instant healed{}, finished{};    ///< When faults ended, and when the last event did.
+};
+
+class sim_node;
+
+class world {
+ public:
+  world(std::uint64_t seed, profile p, coverage& seen);
+  ~world();
+
+  [[nodiscard]] outcome_of_run run();
+
+  // For nodes.
+  void at(milliseconds in, std::function<void()> what) { at_us(in, std::move(what)); }
+  void at_us(microseconds in, std::function<void()> what);
+  [[nodiscard]] microseconds latency();
+  [[nodiscard]] testing::fault next_fault(int node, testing::operation what);
+  void trace(int node, std::string const& text);
+  void note(std::string const& what) { seen_[what] += 1; }
+  void restart_later(int node);
+
+  [[nodiscard]] core::random_source& random() noexcept { return random_; }
+  [[nodiscard]] profile const& settings() const noexcept { return profile_; }
+  [[nodiscard]] oracle& judge() noexcept { return *oracle_; }
+  [[nodiscard]] bool chaos() const noexcept { return chaos_; }
+  [[nodiscard]] std::shared_ptr<testing::manual_clock> const& clock() const noexcept { return clock_; }
+  [[nodiscard]] std::shared_ptr<store> const& table() const noexcept { return table_; }
+  [[nodiscard]] std::shared_ptr<store> const& watched() const noexcept { return watched_; }
+  [[nodiscard]] sim_node& node(int i) noexcept { return *nodes_[static_cast<std::size_t>(i)]; }
+
+ private:
+  struct happening {
+    instant when;
+    std::uint64_t tie;  ///< Random, so that simultaneous things happen in any order.
+    std::function<void()> what;
+    friend bool operator<(happening const& a, happening const& b) {
+      return a.when != b.when ? a.when > b.when : a.tie > b.tie;
+    }
+  };
+
+  void plan_faults();
+  void plan_transactions();
+  void begin_transaction(int node);
+  void heal();
+  struct caller;
+  void write_some(caller& c, int count);
+  void end_transaction(caller& c);
+  [[nodiscard]] std::vector<act> draw_script();
+  bool step();
+
+  core::random_source random_;
+  profile profile_;
+  coverage& seen_;
+  std::shared_ptr<testing::manual_clock> clock_ = std::make_shared<testing::manual_clock>();
+  memory::commit_fate next_commit_ = memory::commit_fate::ok;
+  std::shared_ptr<store> table_;
+  std::unique_ptr<oracle> oracle_;
+  std::shared_ptr<store> watched_;
+  std::vector<std::unique_ptr<sim_node>> nodes_;
+  std::priority_queue<happening> queue_;
+  std::vector<std::string> trace_;
+  instant start_{};
+  bool chaos_ = true;
+  int written_ = 0;
+  std::uint64_t steps_ = 0;
+  int open_transactions_ = 0;
+};
+
+}  // namespace outbox::sim
