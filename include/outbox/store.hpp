@@ -176,6 +176,10 @@ class OUTBOX_CORE_EXPORT dispatch_lock {
 
   /// False once it was lost, as with a connection. No round trip.
   [[nodiscard]] virtual bool held() const noexcept = 0;
+
+  /// Ends now the leases of every owner of another incarnation; how many. It takes effect only while the lock is held,
+  /// however late the statement arrives: the next holder's leases are safe from it. Throws `error`.
+  virtual std::size_t expire_others() = 0;
 };
 
 /// What a store can and cannot do.
@@ -226,9 +230,6 @@ class OUTBOX_CORE_EXPORT store {
 
   /// Releases every unfinished row that carries `token`; how many.
   virtual std::size_t release(std::string_view token) = 0;
-
-  /// Ends now the leases of all owners that are not of `incarnation`; how many. Only under the dispatch lock.
-  virtual std::size_t expire_others(std::string_view incarnation) = 0;
 
   /// Null if another process or node has it.
   [[nodiscard]] virtual std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) = 0;

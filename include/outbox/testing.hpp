@@ -64,7 +64,6 @@ class OUTBOX_TESTING_EXPORT faulty_store final : public store {
   std::vector<bool> settle(std::span<settlement const> items) override;
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::string_view token) override;
-  std::size_t expire_others(std::string_view incarnation) override;
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
   void announce(node_row const& node) override;
   void retire(std::string_view incarnation) override;
@@ -78,7 +77,8 @@ class OUTBOX_TESTING_EXPORT faulty_store final : public store {
 
  private:
   struct state;
-  std::unique_ptr<state> state_;
+  class faulty_lock;
+  std::shared_ptr<state> state_;
 };
 
 }  // namespace outbox::inline v0::testing

@@ -83,6 +83,11 @@ void node_core::apply(renew_request const& sent, renew_reply const& reply) {
   });
 }
 
+std::weak_ptr<dispatch_lock> node_core::held_lock() {
+  std::lock_guard const lock{mutex_};
+  return dispatch_lock_;
+}
+
 node_row node_core::self(std::uint64_t held) const {
   return {.incarnation = settings_.engine.incarnation,
           .name = settings_.name,
@@ -127,7 +132,7 @@ void node_core::farewell() noexcept {
   } catch (std::exception const& e) {
     say(log_level::warning, std::string{"cannot leave the registry of nodes: "} + e.what());
   }
-  std::unique_ptr<dispatch_lock> dropped;
+  std::shared_ptr<dispatch_lock> dropped;
   std::lock_guard const lock{mutex_};
   dropped = std::move(dispatch_lock_);
 }

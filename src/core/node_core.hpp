@@ -46,6 +46,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   void apply(settle_request const& sent, settle_reply const& reply);
   void apply(renew_request const& sent, renew_reply const& reply);
   [[nodiscard]] node_row self(std::uint64_t held) const;
+  [[nodiscard]] std::weak_ptr<dispatch_lock> held_lock();
 
   /// Calls the listener of a running ticket; never throws.
   [[nodiscard]] verdict deliver(ticket const& t) const noexcept;
@@ -71,7 +72,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   node_settings settings_;
   std::mutex mutex_;
   engine engine_;
-  std::unique_ptr<dispatch_lock> dispatch_lock_;
+  std::shared_ptr<dispatch_lock> dispatch_lock_;
   std::condition_variable work_, settle_, poll_, renew_, changed_;
 
   std::mutex log_mutex_;

@@ -22,14 +22,17 @@ Reply reply_of(F&& call) noexcept {
 
 }  // namespace
 
-poll_reply perform(store& s, poll_request const& request, std::string const& incarnation) noexcept {
+poll_reply perform(store& s, poll_request const& request, std::string const& incarnation,
+                   std::weak_ptr<dispatch_lock> const& lock) noexcept {
   return reply_of<poll_reply>([&](poll_reply& reply) {
     if (auto const* const release = std::get_if<release_request>(&request.what)) {
       for (auto const& token : release->tokens) s.release(token);
     } else if (std::holds_alternative<lock_request>(request.what)) {
       reply.value = s.try_dispatch_lock(incarnation);
     } else if (std::holds_alternative<expire_request>(request.what)) {
-      reply.value = s.expire_others(incarnation);
+      auto const held = lock.lock();
+      if (!held) throw error{errc::unavailable, "the dispatch lock was lost"};
+      reply.value = held->expire_others();
     } else {
       reply.value = s.claim(std::get<claim_request>(request.what));
     }

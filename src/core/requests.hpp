@@ -25,7 +25,9 @@ struct renew_reply {
   std::optional<error> failure;
 };
 
-[[nodiscard]] poll_reply perform(store& s, poll_request const& request, std::string const& incarnation) noexcept;
+/// `lock` is the dispatch lock that the node holds, if any; it is used only for as long as the call takes.
+[[nodiscard]] poll_reply perform(store& s, poll_request const& request, std::string const& incarnation,
+                                 std::weak_ptr<dispatch_lock> const& lock) noexcept;
 [[nodiscard]] settle_reply perform(store& s, settle_request const& request) noexcept;
 
 /// Renews, releases what is in doubt, and tells the other nodes that this one lives.

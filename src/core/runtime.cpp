@@ -116,7 +116,7 @@ void runtime::poll() {
       continue;
     }
     core_->publish(lock);
-    core_->apply(*p.request, perform(core_->store(), *p.request, core_->settings().engine.incarnation));
+    core_->apply(*p.request, perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock()));
     core_->export_metrics();
     lock.lock();
   }
@@ -164,7 +164,7 @@ std::size_t runtime::poll_once() {
     auto const p = core_->plan_poll();
     if (!p.request) return rows;
     bool const claim = std::holds_alternative<claim_request>(p.request->what);
-    rows += core_->apply(*p.request, perform(core_->store(), *p.request, core_->settings().engine.incarnation));
+    rows += core_->apply(*p.request, perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock()));
     if (claim) return rows;
   }
 }

@@ -30,25 +30,29 @@ bool of_incarnation(std::string_view token, std::string_view incarnation) noexce
   return token.starts_with(incarnation) && token.size() > incarnation.size() && token[incarnation.size()] == '/';
 }
 
+// Who holds the dispatch lock; empty: nobody. A lock may outlive its store, so the state is shared.
 class held_lock final : public dispatch_lock {
  public:
-  held_lock(std::shared_ptr<std::string> holder, std::string me) : holder_{std::move(holder)}, me_{std::move(me)} {}
+  held_lock(std::shared_ptr<lock_state> state, std::weak_ptr<database> of, std::string me)
+      : state_{std::move(state)}, of_{std::move(of)}, me_{std::move(me)} {}
   ~held_lock() override {
-    std::lock_guard const lock{guard()};
-    if (*holder_ == me_) holder_->clear();
+    std::lock_guard const lock{state_->mutex};
+    if (state_->holder == me_) state_->holder.clear();
   }
   bool held() const noexcept override {
-    std::lock_guard const lock{guard()};
-    return *holder_ == me_;
+    std::lock_guard const lock{state_->mutex};
+    return state_->holder == me_;
   }
-  // A lock may outlive its store, so it cannot use the store's mutex.
-  static std::mutex& guard() noexcept {
-    static std::mutex m;
-    return m;
+  std::size_t expire_others() override {
+    std::lock_guard const lock{state_->mutex};
+    auto const table = of_.lock();
+    if (!table || state_->holder != me_) throw error{errc::unavailable, "the dispatch lock was lost"};
+    return table->expire_others(me_);
   }
 
  private:
-  std::shared_ptr<std::string> holder_;
+  std::shared_ptr<lock_state> state_;
+  std::weak_ptr<database> of_;
   std::string me_;
 };
 
@@ -305,10 +309,10 @@ std::size_t database::expire_others(std::string_view incarnation) {
 }
 
 std::unique_ptr<dispatch_lock> database::try_dispatch_lock(std::string_view incarnation) {
-  std::lock_guard const lock{held_lock::guard()};
-  if (!lock_holder_->empty()) return nullptr;
-  *lock_holder_ = incarnation;
-  return std::make_unique<held_lock>(lock_holder_, std::string{incarnation});
+  std::lock_guard const lock{lock_->mutex};
+  if (!lock_->holder.empty()) return nullptr;
+  lock_->holder = incarnation;
+  return std::make_unique<held_lock>(lock_, weak_from_this(), std::string{incarnation});
 }
 
 void database::announce(node_row const& node) {

@@ -16,7 +16,12 @@
 
 namespace outbox::inline v0::memory {
 
-class database final : public store, public inspector {
+struct lock_state {
+  std::mutex mutex;
+  std::string holder;
+};
+
+class database final : public store, public inspector, public std::enable_shared_from_this<database> {
  public:
   explicit database(options o);
 
@@ -26,7 +31,6 @@ class database final : public store, public inspector {
   std::vector<bool> settle(std::span<settlement const> items) override;
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::string_view token) override;
-  std::size_t expire_others(std::string_view incarnation) override;
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
   void announce(node_row const& node) override;
   void retire(std::string_view incarnation) override;
@@ -41,6 +45,8 @@ class database final : public store, public inspector {
   std::optional<row_view> find(std::string_view id) override;
   table_counts counts() override;
   std::vector<node_row> nodes() override;
+
+  std::size_t expire_others(std::string_view incarnation);
 
   /// Makes a transaction's rows visible, all or none. Throws `error` (duplicate_event).
   void apply(std::vector<row_view> const& rows);
@@ -67,7 +73,7 @@ class database final : public store, public inspector {
   std::unordered_map<std::string, std::int64_t> by_id_;
   std::set<due_key> due_;  ///< Pending rows only.
   std::map<std::string, std::pair<node_row, instant>, std::less<>> nodes_;
-  std::shared_ptr<std::string> lock_holder_ = std::make_shared<std::string>();
+  std::shared_ptr<lock_state> lock_ = std::make_shared<lock_state>();
   std::int64_t last_seq_ = 0;
 };
 

@@ -35,7 +35,7 @@ struct faulty_store::state {
 };
 
 faulty_store::faulty_store(std::shared_ptr<store> behind, oracle next)
-    : state_{std::make_unique<state>()} {
+    : state_{std::make_shared<state>()} {
   state_->behind = std::move(behind);
   state_->next = std::move(next);
 }
@@ -83,14 +83,27 @@ std::size_t faulty_store::release(std::string_view token) {
   return state_->run(operation::release, [s = state_->behind, t = std::string{token}] { return s->release(t); });
 }
 
-std::size_t faulty_store::expire_others(std::string_view incarnation) {
-  return state_->run(operation::expire_others,
-                     [s = state_->behind, i = std::string{incarnation}] { return s->expire_others(i); });
-}
+// A lock whose one statement can fail too. What is late finds the lock gone if its holder is.
+class faulty_store::faulty_lock final : public dispatch_lock {
+ public:
+  faulty_lock(std::shared_ptr<state> s, std::shared_ptr<dispatch_lock> behind) : state_{std::move(s)}, behind_{std::move(behind)} {}
+  bool held() const noexcept override { return behind_->held(); }
+  std::size_t expire_others() override {
+    return state_->run(operation::expire_others, [lock = std::weak_ptr{behind_}]() -> std::size_t {
+      auto const held = lock.lock();
+      return held ? held->expire_others() : 0;
+    });
+  }
+
+ private:
+  std::shared_ptr<state> state_;
+  std::shared_ptr<dispatch_lock> behind_;
+};
 
 std::unique_ptr<dispatch_lock> faulty_store::try_dispatch_lock(std::string_view incarnation) {
-  return state_->run(operation::dispatch_lock,
-                     [s = state_->behind, i = std::string{incarnation}] { return s->try_dispatch_lock(i); });
+  auto lock = state_->run(operation::dispatch_lock,
+                          [s = state_->behind, i = std::string{incarnation}] { return s->try_dispatch_lock(i); });
+  return lock ? std::make_unique<faulty_lock>(state_, std::move(lock)) : nullptr;
 }
 
 void faulty_store::announce(node_row const& node) {

@@ -89,7 +89,9 @@ TYPED_TEST(Lease, TheHolderOfTheTableEndsTheLeasesOfOthers) {
   this->put({"ours"});
   this->claim("new/1");
   this->put({"free"});
-  EXPECT_EQ(this->s().expire_others("new"), 1U);
+  auto const lock = this->s().try_dispatch_lock("new");
+  ASSERT_TRUE(lock);
+  EXPECT_EQ(lock->expire_others(), 1U);
   auto const reply = this->claim("new/2");
   EXPECT_THAT(this->ids(reply), UnorderedElementsAre("theirs", "free"));
   EXPECT_EQ(this->row("theirs").crashes, 1);
@@ -99,7 +101,9 @@ TYPED_TEST(Lease, TheHolderOfTheTableEndsTheLeasesOfOthers) {
 TYPED_TEST(Lease, AnIncarnationIsNotAPrefix) {
   this->put({"a"});
   this->claim("node:1/1");
-  EXPECT_EQ(this->s().expire_others("node:"), 1U) << "'node:' is not the incarnation of 'node:1/1'";
+  auto const lock = this->s().try_dispatch_lock("node:");
+  ASSERT_TRUE(lock);
+  EXPECT_EQ(lock->expire_others(), 1U) << "'node:' is not the incarnation of 'node:1/1'";
 }
 
 TYPED_TEST(Lease, TheDispatchLockHasOneHolder) {

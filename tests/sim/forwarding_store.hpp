@@ -18,7 +18,6 @@ class forwarding_store : public store {
     return to_->renew(rows, lease);
   }
   std::size_t release(std::string_view token) override { return to_->release(token); }
-  std::size_t expire_others(std::string_view incarnation) override { return to_->expire_others(incarnation); }
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view i) override { return to_->try_dispatch_lock(i); }
   void announce(node_row const& node) override { to_->announce(node); }
   void retire(std::string_view incarnation) override { to_->retire(incarnation); }

@@ -147,7 +147,11 @@ void oracle::check(core::engine const& e) {
   for (auto& [id, f] : facts_) {
     if (e.holds(id)) held.push_back(&f);
   }
-  for (auto* f : held) f->companions = held.size() - 1;
+  for (auto* f : held) {
+    // A node that slept through its lease may still think that it holds the row.
+    auto const row = shadow_.find(f->id);
+    if (row != shadow_.end() && incarnation_of(row->second.locked_by) == e.settings().incarnation) f->companions = held.size() - 1;
+  }
 
   auto const& s = e.settings();
   if (e.hot_slots_used() > s.queue.hot) broken("I8", "", "more hot slots are used than there are");

@@ -101,6 +101,21 @@ class oracle {
   std::string broken_;
 };
 
+class watched_lock final : public dispatch_lock {
+ public:
+  watched_lock(std::unique_ptr<dispatch_lock> to, oracle& o) : to_{std::move(to)}, oracle_{o} {}
+  bool held() const noexcept override { return to_->held(); }
+  std::size_t expire_others() override {
+    auto const n = to_->expire_others();
+    oracle_.changed();
+    return n;
+  }
+
+ private:
+  std::unique_ptr<dispatch_lock> to_;
+  oracle& oracle_;
+};
+
 /// Between the faults and the table.
 class watched_store final : public forwarding_store {
  public:
@@ -126,10 +141,9 @@ class watched_store final : public forwarding_store {
     oracle_.changed();
     return n;
   }
-  std::size_t expire_others(std::string_view incarnation) override {
-    auto const n = to_->expire_others(incarnation);
-    oracle_.changed();
-    return n;
+  std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
+    auto lock = to_->try_dispatch_lock(incarnation);
+    return lock ? std::make_unique<watched_lock>(std::move(lock), oracle_) : nullptr;
   }
 
  private:

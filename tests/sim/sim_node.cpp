@@ -193,7 +193,7 @@ void sim_node::pump() {
   drive(polling_, poll_timer_, [&] { return core_->plan_poll(); },
         [&](core::poll_request r) {
           auto const request = std::make_shared<core::poll_request>(std::move(r));
-          carry(polling_, [request, me = incarnation_](store& s) { return core::perform(s, *request, me); },
+          carry(polling_, [request, me = incarnation_, lock = core_->held_lock()](store& s) { return core::perform(s, *request, me, lock); },
                 [this, request](core::poll_reply reply) { core_->apply(*request, std::move(reply)); });
         });
   drive(settling_, settle_timer_,

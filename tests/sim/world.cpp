@@ -102,7 +102,10 @@ void world::restart_later(int index) {
 
 std::vector<act> world::draw_script() {
   std::vector<act> script;
-  if (random_.chance(profile_.stall)) script.push_back(act::stall);
+  if (random_.chance(profile_.stall)) {
+    script.push_back(act::stall);
+    stalled_ += profile_.timeout + 20s;
+  }
   if (random_.chance(profile_.crash)) script.push_back(act::crash);
   while (random_.chance(profile_.misbehave)) {
     static constexpr act acts[] = {act::fail, act::fail, act::fail_later, act::throw_up, act::defer, act::die};
@@ -131,16 +134,15 @@ void world::plan_transactions() {
     auto const index = static_cast<int>(random_.below(static_cast<std::uint64_t>(profile_.nodes)));
     // In bursts, so that slots run out.
     auto const when = random_.below(static_cast<std::uint64_t>(profile_.chaos.count())) / 1000 * 1000 + random_.below(20);
-    at(milliseconds{when}, [this, index] { begin_transaction(index); });
+    at(milliseconds{when}, [this, index, c = std::make_shared<counted>(open_transactions_)] { begin_transaction(index, c); });
   }
 }
 
 // A caller's transaction. If its process ends first, so does it.
 struct world::caller {
-  caller(world& w, sim_node& n) : in{w}, on{n}, core{n.core()}, tx{*w.table_} { ++w.open_transactions_; }
+  caller(world& w, sim_node& n, std::shared_ptr<counted> c) : in{w}, on{n}, core{n.core()}, tx{*w.table_}, open{std::move(c)} {}
   ~caller() {
     for (auto const& id : kept) in.oracle_->undone(id);
-    --in.open_transactions_;
   }
   caller(caller const&) = delete;
   caller& operator=(caller const&) = delete;
@@ -149,6 +151,7 @@ struct world::caller {
   sim_node& on;
   std::weak_ptr<core::node_core> core;
   memory::transaction tx;
+  std::shared_ptr<counted> open;
   std::vector<std::string> kept;
 };
 
@@ -167,10 +170,10 @@ void world::write_some(caller& c, int count) {
   c.core.lock()->write(join(c.tx), events);
 }
 
-void world::begin_transaction(int index) {
+void world::begin_transaction(int index, std::shared_ptr<counted> open) {
   auto& n = node(index);
-  n.in_process(n.life(), [this, index, &n] {
-    auto const c = std::make_shared<caller>(*this, n);
+  n.in_process(n.life(), [this, index, &n, open] {
+    auto const c = std::make_shared<caller>(*this, n, open);
     write_some(*c, 1 + static_cast<int>(random_.below(4)));
     if (random_.chance(profile_.savepoint)) {
       c->tx.savepoint("mark");
@@ -244,8 +247,6 @@ bool world::step() {
 }
 
 outcome_of_run world::run() {
-  // Far more than recovery needs: a crash budget of leases, all retries, and restarts.
-  auto const patience = (profile_.max_crashes + 4) * (profile_.lease + 8s) * (1 + profile_.poison) + 120s;
   constexpr std::uint64_t step_limit = 300'000;
   outcome_of_run result;
   try {
@@ -257,6 +258,8 @@ outcome_of_run world::run() {
     result.healed = healed;
     while (chaos_ || open_transactions_ > 0 || !oracle_->all_terminal()) {
       if (!step()) break;
+      // Far more than recovery needs: a crash budget of leases, all retries, restarts, and listeners that hang one by one.
+      auto const patience = (profile_.max_crashes + 4) * (profile_.lease + 8s) * (1 + profile_.poison) + 120s + stalled_;
       if (clock_->now() > healed + patience) {
         throw violation{"I10: " + std::to_string(oracle_->pending().size()) + " events, " + oracle_->pending().front() +
                         " first, are pending " + std::to_string(std::chrono::duration_cast<std::chrono::seconds>(patience).count()) +

@@ -93,9 +93,18 @@ class world {
     }
   };
 
+  /// Counts as long as it lives, and in as many hands as it is.
+  struct counted {
+    explicit counted(int& n) : count{n} { ++count; }
+    ~counted() { --count; }
+    counted(counted const&) = delete;
+    counted& operator=(counted const&) = delete;
+    int& count;
+  };
+
   void plan_faults();
   void plan_transactions();
-  void begin_transaction(int node);
+  void begin_transaction(int node, std::shared_ptr<counted> open);
   void heal();
   struct caller;
   void write_some(caller& c, int count);
@@ -112,13 +121,14 @@ class world {
   std::unique_ptr<oracle> oracle_;
   std::shared_ptr<store> watched_;
   std::vector<std::unique_ptr<sim_node>> nodes_;
+  int open_transactions_ = 0;  ///< Planned ones too: they may be late.
   std::priority_queue<happening> queue_;
   std::vector<std::string> trace_;
   instant start_{};
   bool chaos_ = true;
   int written_ = 0;
   std::uint64_t steps_ = 0;
-  int open_transactions_ = 0;
+  milliseconds stalled_{};  ///< How long listeners will hang in all.
 };
 
 }  // namespace outbox::sim
