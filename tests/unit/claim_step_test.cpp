@@ -1,0 +1,311 @@
+// Rule 3: when the poller claims, and what it does with what it gets.
+#include "unit/stepper.hpp"
+
+namespace outbox::core {
+namespace {
+
+using testing::fault;
+using testing::operation;
+
+class ClaimStep : public ::testing::Test {
+ protected:
+  void SetUp() override { n.open(); }
+
+  // Rows whose owner vanished: each claim of a node that dies counts a crash.
+  void crash_holders(int times) {
+    for (int i = 0; i < times; ++i) {
+      stepper victim{db, "victim" + std::to_string(i)};
+      victim.open();
+      victim.poll_all();
+      db.clock->advance(30001ms);
+    }
+  }
+
+  table db;
+  stepper n{db};
+};
+
+TEST_F(ClaimStep, R3_TheFirstPollIsAtOnceThenAtTheInterval) {
+  EXPECT_TRUE(n.poll());
+  EXPECT_FALSE(n.poll());
+  n.advance(4400ms);
+  EXPECT_FALSE(n.poll());
+  n.advance(1200ms);
+  EXPECT_TRUE(n.poll()) << "5 s, give or take a tenth";
+}
+
+TEST_F(ClaimStep, R3_AFullBatchIsFollowedAtOnce) {
+  for (int i = 0; i < 120; ++i) db.put("e" + std::to_string(i));
+  EXPECT_TRUE(n.poll());
+  EXPECT_TRUE(n.poll());
+  EXPECT_TRUE(n.poll());
+  EXPECT_FALSE(n.poll());
+  EXPECT_EQ(n.counters().cold_enqueued, 120U);
+}
+
+TEST_F(ClaimStep, R3_WakeLooksNow) {
+  n.poll();
+  db.put("a");
+  EXPECT_FALSE(n.poll());
+  n.look([](engine& e) { e.wake(); });
+  EXPECT_TRUE(n.poll());
+  EXPECT_EQ(n.deliver(), "a");
+}
+
+TEST_F(ClaimStep, I8_OnlyWhatFitsIsClaimed) {
+  stepper small{db, "s", [](node_settings& s) {
+                  s.engine.queue.cold = 10;
+                  s.engine.poll.batch = 4;
+                }};
+  for (int i = 0; i < 20; ++i) db.put("e" + std::to_string(i));
+  small.open();
+  small.poll_all();
+  EXPECT_EQ(small.look([](engine& e) { return e.cold_slots_used(); }), 8U) << "the next batch of four would not fit";
+  for (int i = 0; i < 2; ++i) small.deliver();
+  EXPECT_FALSE(small.poll()) << "a slot is free when the settlement is durable, not before";
+  small.settle();
+  EXPECT_TRUE(small.poll());
+}
+
+TEST_F(ClaimStep, R3_NoClaimWhileALeaseIsInItsLastThird) {
+  db.put("a");
+  n.poll_all();
+  auto const running = n.start();
+  n.advance(21s);
+  db.put("b");
+  n.look([](engine& e) { e.wake(); });
+  EXPECT_FALSE(n.poll());
+  EXPECT_TRUE(n.renew());
+  EXPECT_TRUE(n.poll());
+  EXPECT_EQ(n.deliver(), "b");
+}
+
+TEST_F(ClaimStep, I7_AClaimWhoseReplyWasLostIsReleasedBeforeTheNext) {
+  db.put("a");
+  n.fail_next(operation::claim, fault::after);
+  EXPECT_TRUE(n.poll());
+  EXPECT_THAT(db.row("a").locked_by, ::testing::StartsWith("n/"));
+  EXPECT_EQ(n.deliver(), "");
+  EXPECT_FALSE(n.poll()) << "backs off";
+  n.advance(100ms);
+  n.asked.clear();
+  n.poll_all();
+  EXPECT_THAT(n.asked, ElementsAre(operation::release, operation::claim));
+  EXPECT_EQ(n.deliver(), "a");
+  EXPECT_EQ(db.row("a").crashes, 0) << "nobody crashed";
+}
+
+TEST_F(ClaimStep, I7_AClaimThatTakesEffectLateIsReleasedAtTheNextRenewal) {
+  db.put("a");
+  n.fail_next(operation::claim, fault::later);
+  n.poll();
+  n.advance(100ms);
+  n.fail_next(operation::claim, fault::before);
+  n.poll_all();
+  static_cast<testing::faulty_store&>(n.core->store()).run_late();
+  ASSERT_NE(db.row("a").locked_by, "");
+  n.advance(7501ms);
+  n.renew();
+  EXPECT_EQ(db.row("a").locked_by, "");
+}
+
+TEST_F(ClaimStep, R3_AnExpiredOwnerCountsACrash) {
+  db.put("a");
+  crash_holders(1);
+  n.poll_all();
+  auto const t = n.start();
+  ASSERT_TRUE(t);
+  EXPECT_EQ(t->crashes, 1);
+}
+
+TEST_F(ClaimStep, I3_ASuspectIsClaimedAloneOnADrainedNode) {
+  db.put("suspect");
+  crash_holders(2);  // of three: one more and it is dead
+  db.put("good");
+  n.poll();
+  EXPECT_EQ(n.look([](engine& e) { return e.cold_depth(); }), 1U);
+  auto const good = n.start();
+  ASSERT_EQ(good->what.id(), "good");
+  EXPECT_FALSE(n.poll()) << "the node is not drained";
+  n.finish(good, done);
+  n.settle();
+  EXPECT_TRUE(n.poll());
+  auto const suspect = n.start();
+  ASSERT_TRUE(suspect);
+  EXPECT_EQ(suspect->what.id(), "suspect");
+
+  db.put("later");
+  n.look([](engine& e) { e.wake(); });
+  EXPECT_FALSE(n.poll()) << "nothing joins a suspect";
+  n.commit("born");
+  EXPECT_EQ(db.row("born").locked_by, "") << "not even a birth";
+
+  n.finish(suspect, done);
+  n.settle();
+  n.poll_all();
+  EXPECT_THAT(n.deliver_all(), ::testing::UnorderedElementsAre("later", "born"));
+}
+
+TEST_F(ClaimStep, I3_NoSuspectIsClaimedWhileATransactionIsOpen) {
+  db.put("suspect");
+  crash_holders(2);
+  memory::transaction tx{*db.store};
+  n.write(tx, "born");
+  n.poll();
+  EXPECT_FALSE(n.poll());
+  tx.commit();
+  EXPECT_EQ(n.deliver(), "born");
+  n.settle();
+  EXPECT_TRUE(n.poll());
+  EXPECT_EQ(n.deliver(), "suspect");
+}
+
+TEST_F(ClaimStep, I3_AtMaxCrashesTheRowIsDeadAndSaidSo) {
+  db.put("poison");
+  for (int i = 0; i < 3; ++i) {
+    stepper victim{db, "victim" + std::to_string(i)};
+    victim.open();
+    victim.poll_all();
+    EXPECT_TRUE(victim.start()) << i;
+    db.clock->advance(30001ms);
+  }
+  n.poll_all();
+  EXPECT_EQ(db.row("poison").status, event_status::dead);
+  EXPECT_EQ(n.counters().killed, 1U);
+  EXPECT_THAT(n.log, ::testing::Contains(HasSubstr("error: event poison (t) is DEAD: 3 processes ended")));
+}
+
+TEST_F(ClaimStep, R3_AfterAnOutageOnlyUnownedRowsAreClaimedAtFirst) {
+  db.put("theirs");
+  stepper other{db, "other"};
+  other.open();
+  other.poll_all();
+  n.poll_all();
+  // The store is away for more than a third of a lease, for everybody.
+  n.away = true;
+  for (int i = 0; i < 8; ++i) {
+    n.advance(4s);
+    n.look([](engine& e) { e.wake(); });
+    n.poll();
+  }
+  db.put("free");
+  n.away = false;
+  n.advance(3s);
+  n.poll_all();
+  EXPECT_THAT(n.deliver_all(), ElementsAre("free")) << "the other node may yet settle what it had";
+  n.settle();
+  n.advance(11s);
+  n.renew();
+  n.poll_all();
+  EXPECT_THAT(n.deliver_all(), ElementsAre("theirs"));
+}
+
+TEST_F(ClaimStep, R8_ARetryIsPolledWhenItIsDue) {
+  n.commit("a");
+  n.poll_all();
+  n.deliver(failed{"no"});
+  n.settle();
+  EXPECT_FALSE(n.poll());
+  n.advance(301ms);  // 200 ms, give or take a half
+  EXPECT_TRUE(n.poll());
+  EXPECT_EQ(n.deliver(), "a");
+}
+
+TEST_F(ClaimStep, R8_TheClaimSaysWhenTheNextRowIsDue) {
+  db.put("a", "t", {.deliver_after = 700ms});
+  n.poll_all();
+  n.advance(650ms);
+  EXPECT_FALSE(n.poll());
+  n.advance(60ms);
+  EXPECT_TRUE(n.poll());
+  EXPECT_EQ(n.deliver(), "a");
+}
+
+TEST_F(ClaimStep, R12_WithoutAListenerTheEventIsDead) {
+  db.put("a", "nobody.listens");
+  n.poll_all();
+  n.settle();
+  auto const r = db.row("a");
+  EXPECT_EQ(r.status, event_status::dead);
+  EXPECT_EQ(r.attempts, 0) << "not counted";
+  EXPECT_EQ(r.last_error, "no listener for event type 'nobody.listens' of aggregate type '__GLOBAL__'");
+}
+
+TEST_F(ClaimStep, R12_OrItIsLeftForANodeThatKnowsIt) {
+  stepper patient{db, "p", [](node_settings& s) { s.engine.unroutable = unroutable::leave; }};
+  patient.open();
+  db.put("a", "nobody.listens");
+  patient.poll_all();
+  patient.settle();
+  EXPECT_EQ(db.row("a").status, event_status::created);
+  EXPECT_EQ(db.row("a").attempts, 0);
+  EXPECT_EQ(db.row("a").available_at, db.clock->now() + 30s);
+}
+
+TEST_F(ClaimStep, I7_ARowThatFellDueAgainBeforeItsSettlementWasConfirmedIsANewClaim) {
+  db.put("a");
+  n.poll_all();
+  n.deliver(failed{"no", 0ms});
+  n.fail_next(operation::settle, fault::after);
+  n.settle();  // it took effect, and nobody knows
+  n.look([](engine& e) { e.wake(); });
+  EXPECT_TRUE(n.poll());
+  auto const t = n.start();
+  ASSERT_TRUE(t);
+  EXPECT_EQ(t->attempts, 1);
+  n.finish(t, done);
+  n.advance(100ms);
+  n.settle();
+  EXPECT_EQ(db.row("a").status, event_status::delivered);
+  auto const c = n.counters();
+  EXPECT_EQ(c.unconfirmed, 1U);
+  EXPECT_EQ(c.succeeded, 1U);
+  EXPECT_EQ(c.held, 0U);
+  EXPECT_EQ(c.own_rows_reclaimed, 0U);
+}
+
+TEST_F(ClaimStep, I7_AfterAJumpOfTheStoresClockTheNodeGoesOnWithItsOwnRow) {
+  db.put("queued");
+  db.put("running");
+  n.poll_all();
+  auto const first = n.start();
+  db.clock->jump(1h);
+  n.look([](engine& e) { e.wake(); });
+  n.poll_all();
+  EXPECT_EQ(n.counters().own_rows_reclaimed, 2U);
+  EXPECT_EQ(n.look([](engine& e) { return e.cold_depth(); }), 1U) << "not queued twice";
+  n.finish(first, done);
+  n.deliver();
+  n.settle();
+  EXPECT_EQ(db.row("queued").status, event_status::delivered);
+  EXPECT_EQ(db.row("running").status, event_status::delivered);
+  EXPECT_EQ(n.counters().lost, 0U);
+}
+
+TEST_F(ClaimStep, R13_AnOutageIsSaidOnceAndItsEndToo) {
+  n.away = true;
+  for (int i = 0; i < 5; ++i) {
+    n.poll_all();
+    n.advance(5s);
+  }
+  n.away = false;
+  n.poll_all();
+  EXPECT_THAT(n.log, ElementsAre(HasSubstr("warning: the store does not answer"), HasSubstr("info: the store answers again")));
+  EXPECT_GE(n.counters().store_errors, 5U);
+}
+
+TEST_F(ClaimStep, R3_AClosedNodeReleasesAClaimThatComesTooLate) {
+  db.put("a");
+  auto const p = n.core->plan_poll();
+  ASSERT_TRUE(p.request);
+  auto reply = perform(n.core->store(), *p.request, "n", {});
+  n.look([&](engine& e) { e.close(n.now()); });
+  n.core->apply(*p.request, std::move(reply));
+  EXPECT_EQ(n.deliver(), "");
+  n.settle();
+  EXPECT_EQ(db.row("a").locked_by, "");
+  EXPECT_EQ(n.counters().released, 1U);
+}
+
+}  // namespace
+}  // namespace outbox::core

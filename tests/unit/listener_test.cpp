@@ -1,0 +1,112 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <outbox/error.hpp>
+#include <outbox/listener.hpp>
+
+#include "core/routes.hpp"
+
+namespace outbox {
+namespace {
+
+struct paid {
+  static constexpr std::string_view event_type = "paid";
+  int amount = 0;
+};
+
+enum class kind { opened };
+std::string_view outbox_name(kind) { return "opened"; }
+
+}  // namespace
+
+template <>
+struct codec<paid> {
+  static encoded encode(paid const& p) { return {std::to_string(p.amount)}; }
+  static paid decode(event const& e) {
+    if (e.payload() == "null") throw std::runtime_error{"no amount"};
+    return {std::stoi(e.payload())};
+  }
+};
+
+namespace {
+
+result call(core::route const& r, event const& e) {
+  return r.handler->handle(delivery{e, e.id(), 1, 10, {}, source::hot, false, {}});
+}
+
+TEST(Listeners, ExactAggregateWinsOverEveryAggregate) {
+  listeners l;
+  l.on("paid", [](delivery const&) { return result{dead{"any"}}; });
+  l.on("order", "paid", [](delivery const&) { return result{dead{"order"}}; });
+  auto const routes = l.release();
+  auto const reason = [&](char const* aggregate) {
+    return std::get<dead>(call(*routes->find(aggregate, "paid"), event::json("paid", "1")).value()).reason;
+  };
+  EXPECT_EQ(reason("order"), "order");
+  EXPECT_EQ(reason("user"), "any");
+  EXPECT_EQ(reason("__GLOBAL__"), "any");
+}
+
+TEST(Listeners, UnknownTypesHaveNoRoute) {
+  listeners l;
+  l.on("order", "paid", [](delivery const&) {});
+  auto const routes = l.release();
+  EXPECT_EQ(routes->find("user", "paid"), nullptr);
+  EXPECT_EQ(routes->find("order", "placed"), nullptr);
+  EXPECT_NE(routes->find("order", "paid"), nullptr);
+}
+
+TEST(Listeners, ASecondRouteForThePairIsRefused) {
+  listeners l;
+  l.on("order", "paid", [](delivery const&) {});
+  try {
+    l.on("order", "paid", [](delivery const&) {});
+    FAIL() << "accepted";
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::duplicate_route);
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("'paid' and aggregate type 'order'"));
+  }
+  EXPECT_NO_THROW(l.on("paid", [](delivery const&) {}));
+}
+
+TEST(Listeners, TypedListenersDecode) {
+  listeners l;
+  int seen = 0;
+  l.on<paid>([&](paid const& p) { seen = p.amount; });
+  auto const routes = l.release();
+  auto const r = call(*routes->find("", "paid"), event::json("paid", "7"));
+  EXPECT_EQ(seen, 7);
+  EXPECT_TRUE(std::holds_alternative<done_t>(r.value())) << "returning nothing is done";
+}
+
+TEST(Listeners, WhatCannotBeDecodedIsDead) {
+  listeners l;
+  l.on<paid>([](paid const&, delivery const&) { return done; });
+  auto const routes = l.release();
+  auto const r = call(*routes->find("", "paid"), event::json("paid", "null"));
+  ASSERT_TRUE(std::holds_alternative<dead>(r.value()));
+  EXPECT_EQ(std::get<dead>(r.value()).reason, "cannot decode the payload of 'paid': no amount");
+}
+
+TEST(Listeners, MayBeMoveOnly) {
+  listeners l;
+  l.on("paid", [p = std::make_unique<int>(3)](delivery const&) -> result { return failed{std::to_string(*p)}; });
+  auto const routes = l.release();
+  EXPECT_EQ(std::get<failed>(call(*routes->find("", "paid"), event::json("paid", "1")).value()).reason, "3");
+}
+
+TEST(Listeners, EnumsNameRoutes) {
+  listeners l;
+  l.on(kind::opened, [](delivery const&) {});
+  EXPECT_NE(l.release()->find("", "opened"), nullptr);
+}
+
+TEST(Listeners, RefuseNonsense) {
+  listeners l;
+  EXPECT_THROW(l.on("", [](delivery const&) {}), error);
+  EXPECT_THROW(l.on("x", [](delivery const&) {}, {.timeout = std::chrono::milliseconds{0}}), error);
+}
+
+}  // namespace
+}  // namespace outbox

@@ -1,0 +1,98 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <outbox/error.hpp>
+#include <outbox/memory.hpp>
+#include <outbox/node.hpp>
+
+#include "core/settings.hpp"
+
+namespace outbox {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string refused_field(std::function<void(single_node_options&)> const& change) {
+  single_node_options o{.store = memory::open()};
+  change(o);
+  try {
+    static_cast<void>(single_node(std::move(o)));
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::invalid_option);
+    return std::string{e.field()};
+  }
+  return "accepted";
+}
+
+TEST(Options, DefaultsAreTheSeeds) {
+  single_node_options const o;
+  EXPECT_EQ(o.workers, 4U);
+  EXPECT_EQ(o.queue.hot, 1000U);
+  EXPECT_EQ(o.queue.cold, 1000U);
+  EXPECT_EQ(o.queue.bytes, 64U << 20);
+  EXPECT_EQ(o.retry.max_attempts, 10);
+  EXPECT_EQ(o.retry.backoff.base, 200ms);
+  EXPECT_EQ(o.retry.backoff.cap, 60s);
+  EXPECT_EQ(o.poll.every, 5s);
+  EXPECT_EQ(o.poll.batch, 50U);
+  EXPECT_EQ(o.poll.skip_recent, 0ms);
+  EXPECT_EQ(o.drain, 5s);
+  EXPECT_EQ(o.lease.duration, 30s);
+  EXPECT_EQ(o.lease.max_crashes, 5);
+  EXPECT_EQ(o.listener_timeout, 5min);
+  EXPECT_EQ(o.limits.payload_bytes, 1U << 20);
+  EXPECT_TRUE(o.hot_path);
+}
+
+TEST(Options, NonsenseNamesItsField) {
+  using o = single_node_options&;
+  EXPECT_EQ(refused_field([](o) {}), "accepted");
+  EXPECT_EQ(refused_field([](o x) { x.store = nullptr; }), "store");
+  EXPECT_EQ(refused_field([](o x) { x.workers = 0; }), "workers");
+  EXPECT_EQ(refused_field([](o x) { x.workers = 5000; }), "workers");
+  EXPECT_EQ(refused_field([](o x) { x.poll.every = 0ms; }), "poll.every");
+  EXPECT_EQ(refused_field([](o x) { x.poll.batch = 0; }), "poll.batch");
+  EXPECT_EQ(refused_field([](o x) { x.poll.skip_recent = -1ms; }), "poll.skip_recent");
+  EXPECT_EQ(refused_field([](o x) { x.retry.max_attempts = 0; }), "retry.max_attempts");
+  EXPECT_EQ(refused_field([](o x) { x.retry.max_attempts = -3; }), "retry.max_attempts");
+  EXPECT_EQ(refused_field([](o x) { x.retry.backoff.base = 0ms; }), "retry.backoff.base");
+  EXPECT_EQ(refused_field([](o x) { x.retry.backoff.cap = 1ms; }), "retry.backoff.cap");
+  EXPECT_EQ(refused_field([](o x) { x.queue.hot = 0; }), "queue.hot");
+  EXPECT_EQ(refused_field([](o x) { x.queue.cold = 0; }), "queue.cold");
+  EXPECT_EQ(refused_field([](o x) { x.queue.bytes = 1; }), "queue.bytes");
+  EXPECT_EQ(refused_field([](o x) { x.lease.duration = 10ms; }), "lease.duration");
+  EXPECT_EQ(refused_field([](o x) { x.lease.max_crashes = 1; }), "lease.max_crashes");
+  EXPECT_EQ(refused_field([](o x) { x.listener_timeout = 0ms; }), "listener_timeout");
+  EXPECT_EQ(refused_field([](o x) { x.drain = -1ms; }), "drain");
+  EXPECT_EQ(refused_field([](o x) { x.name = std::string(200, 'x'); }), "name");
+}
+
+TEST(Options, ARoutesRetryIsCheckedToo) {
+  single_node_options o{.store = memory::open()};
+  o.listeners.on("t", [](delivery const&) {}, {.name = "mail", .retry = retry_policy{.max_attempts = 0}});
+  try {
+    static_cast<void>(single_node(std::move(o)));
+    FAIL() << "accepted";
+  } catch (error const& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("route 'mail'"));
+  }
+}
+
+TEST(Options, TheSaidLimitIsInTheMessage) {
+  try {
+    static_cast<void>(single_node({.store = memory::open(), .poll = {.batch = 20'000}}));
+    FAIL() << "accepted";
+  } catch (error const& e) {
+    EXPECT_STREQ(e.what(), "poll.batch is 20000, it must be 1 to 10000");
+  }
+}
+
+TEST(Incarnation, NeverRepeatsAndFitsTheColumn) {
+  auto const a = core::new_incarnation();
+  EXPECT_NE(a, core::new_incarnation());
+  EXPECT_LE(a.size(), 80U);
+  EXPECT_EQ(a.find('/'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace outbox

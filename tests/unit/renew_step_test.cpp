@@ -1,0 +1,187 @@
+// Rule 6: leases that are kept, calls that never end.
+#include "unit/stepper.hpp"
+
+namespace outbox::core {
+namespace {
+
+using testing::fault;
+using testing::operation;
+
+class RenewStep : public ::testing::Test {
+ protected:
+  void SetUp() override { n.open(); }
+  table db;
+  stepper n{db};
+};
+
+TEST_F(RenewStep, R6_EverythingHeldIsRenewed) {
+  n.renew();
+  for (auto const* id : {"queued", "running", "finished"}) n.commit(id);
+  n.deliver();             // "queued" has run and waits to be settled
+  auto const t = n.start();
+  n.advance(8s);
+  EXPECT_TRUE(n.renew());
+  for (auto const* id : {"queued", "running", "finished"}) EXPECT_EQ(db.row(id).lease_until, db.clock->now() + 30s) << id;
+}
+
+TEST_F(RenewStep, R6_AtAQuarterOfTheLease) {
+  EXPECT_TRUE(n.renew());
+  n.advance(7s);
+  EXPECT_FALSE(n.renew());
+  n.advance(600ms);
+  EXPECT_TRUE(n.renew());
+}
+
+TEST_F(RenewStep, R6_ACallPastItsTimeoutIsACountedFailureAndItsResultIsIgnored) {
+  db.put("a", "quick");
+  n.poll_all();
+  auto const t = n.start();
+  n.advance(1001ms);
+  n.renew();
+  EXPECT_TRUE(t->stop.stop_requested());
+  n.settle();
+  EXPECT_EQ(db.row("a").attempts, 1);
+  EXPECT_EQ(db.row("a").last_error, "the listener did not answer within 1000 ms");
+  n.finish(t, done);
+  EXPECT_FALSE(n.settle());
+  EXPECT_EQ(n.counters().timed_out, 1U);
+  EXPECT_EQ(n.counters().late_results, 1U);
+  EXPECT_EQ(db.row("a").status, event_status::retry);
+}
+
+TEST_F(RenewStep, R6_TheRenewerIsWokenForAShortTimeout) {
+  n.renew();
+  db.put("a", "quick");
+  n.poll_all();
+  n.start();
+  auto const p = n.look([&](engine& e) { return e.plan_renew(n.now()); });
+  EXPECT_EQ(p.wake, n.now() + 1s);
+}
+
+TEST_F(RenewStep, R6_AQueuedEventIsReleasedUncountedAtItsTimeout) {
+  stepper one{db, "one", [](node_settings& s) { s.engine.listener_timeout = 60s; }};
+  one.open();
+  one.commit("a");
+  for (int i = 0; i < 8; ++i) {
+    one.advance(7600ms);
+    one.renew();
+  }
+  one.settle();
+  EXPECT_EQ(db.row("a").locked_by, "");
+  EXPECT_EQ(db.row("a").attempts, 0);
+  EXPECT_EQ(one.counters().released, 1U);
+}
+
+TEST_F(RenewStep, R6_ANodeWhoseWorkersAllHangTakesNothingMore) {
+  stepper two{db, "two", [](node_settings& s) { s.engine.workers = 2; }};
+  two.open();
+  for (auto const* id : {"a", "b", "c"}) db.put(id, "quick");
+  two.poll_all();
+  auto const first = two.start();
+  auto const second = two.start();
+  two.advance(1001ms);
+  two.renew();
+  EXPECT_NE(two.look([](engine& e) { return e.unhealthy(); }), "");
+  two.commit("born");
+  EXPECT_EQ(db.row("born").locked_by, "");
+  two.look([](engine& e) { e.wake(); });
+  EXPECT_FALSE(two.poll());
+  two.finish(first, done);
+  EXPECT_EQ(two.look([](engine& e) { return e.unhealthy(); }), "");
+  EXPECT_TRUE(two.poll());
+}
+
+TEST_F(RenewStep, I6_ALostLeaseStopsTheCallAndItsResultCountsForNothing) {
+  n.commit("a");
+  auto const t = n.start();
+  n.advance(31s);
+  stepper other{db, "other"};
+  other.open();
+  other.poll_all();
+  n.renew();
+  EXPECT_TRUE(t->stop.stop_requested());
+  n.finish(t, done);
+  EXPECT_FALSE(n.settle()) << "nothing to send";
+  EXPECT_EQ(n.counters().lost, 1U);
+  EXPECT_EQ(n.counters().held, 0U);
+}
+
+TEST_F(RenewStep, I6_AQueuedEventWhoseLeaseIsLostIsDropped) {
+  n.commit("a");
+  n.advance(31s);
+  stepper other{db, "other"};
+  other.open();
+  other.poll_all();
+  EXPECT_FALSE(n.start());
+  n.renew();
+  EXPECT_FALSE(n.start());
+  EXPECT_EQ(n.counters().lost, 1U);
+}
+
+TEST_F(RenewStep, R6_AnExpiredLeaseThatNobodyTookGoesOn) {
+  n.commit("a");
+  n.advance(40s);
+  EXPECT_FALSE(n.start());
+  n.renew();
+  EXPECT_EQ(n.deliver(), "a");
+  n.settle();
+  EXPECT_EQ(db.row("a").status, event_status::delivered);
+}
+
+TEST_F(RenewStep, R6_AFailedRenewalIsTriedAgainSoon) {
+  n.commit("a");
+  n.renew();
+  n.advance(8s);
+  n.fail_next(operation::renew, fault::before);
+  n.renew();
+  n.advance(100ms);
+  EXPECT_TRUE(n.renew());
+  EXPECT_EQ(db.row("a").lease_until, db.clock->now() + 30s);
+}
+
+TEST_F(RenewStep, R4_ARenewalDoesNotJudgeWhatTheSettlerHasTaken) {
+  n.commit("a");
+  n.deliver();
+  auto const renewal = n.look([&](engine& e) { return e.plan_renew(n.now()); });
+  auto const settlement = n.look([&](engine& e) { return e.plan_settle(n.now(), true); });
+  ASSERT_TRUE(renewal.request && settlement.request);
+  auto const settled = perform(n.core->store(), *settlement.request);
+  auto const renewed = perform(n.core->store(), *renewal.request, n.core->self(0));
+  n.core->apply(*renewal.request, renewed);
+  n.core->apply(*settlement.request, settled);
+  EXPECT_EQ(n.counters().succeeded, 1U);
+  EXPECT_EQ(n.counters().lost, 0U);
+}
+
+TEST_F(RenewStep, R10_TheNodeIsInTheRegistryWhileItLives) {
+  n.renew();
+  ASSERT_THAT(db.store->inspect().nodes(), SizeIs(1));
+  EXPECT_EQ(db.store->inspect().nodes()[0].incarnation, "n");
+  n.core->farewell();
+  EXPECT_THAT(db.store->inspect().nodes(), IsEmpty());
+}
+
+TEST_F(RenewStep, I10_WhatACrashedNodeHeldIsDeliveredWithinLeaseAndPollInterval) {
+  stepper survivor{db, "survivor"};
+  survivor.open();
+  {
+    stepper victim{db, "victim"};
+    victim.open();
+    for (auto const* id : {"a", "b", "c"}) victim.commit(id);
+    victim.start();
+  }
+  auto const crashed = db.clock->now();
+  std::vector<std::string> delivered;
+  while (delivered.size() < 3 && db.clock->now() < crashed + 120s) {
+    db.clock->advance(50ms);
+    survivor.renew();
+    survivor.poll();
+    for (auto& id : survivor.deliver_all()) delivered.push_back(id);
+    survivor.settle();
+  }
+  EXPECT_THAT(delivered, SizeIs(3));
+  EXPECT_LE(db.clock->now() - crashed, 30s + 5500ms);
+}
+
+}  // namespace
+}  // namespace outbox::core

@@ -1,0 +1,155 @@
+// Which event runs next, and what its listener's answer means: the seeds' table of outcomes.
+#include "unit/stepper.hpp"
+
+namespace outbox::core {
+namespace {
+
+class Work : public ::testing::Test {
+ protected:
+  void SetUp() override { n.open(); }
+  row_view after(result r) {
+    n.commit("a");
+    n.deliver(std::move(r));
+    n.settle();
+    return db.row("a");
+  }
+  table db;
+  stepper n{db};
+};
+
+TEST_F(Work, TwoOfThreeTurnsAreHot) {
+  for (int i = 0; i < 6; ++i) db.put("cold" + std::to_string(i));
+  n.poll_all();
+  for (int i = 0; i < 6; ++i) n.commit("hot" + std::to_string(i));
+  EXPECT_THAT(n.deliver_all(), ElementsAre("hot0", "hot1", "cold0", "hot2", "hot3", "cold1", "hot4", "hot5", "cold2", "cold3", "cold4", "cold5"));
+}
+
+TEST_F(Work, AnEmptyQueueGivesItsTurnAway) {
+  for (int i = 0; i < 4; ++i) db.put("cold" + std::to_string(i));
+  n.poll_all();
+  EXPECT_THAT(n.deliver_all(), SizeIs(4)) << "no turn waits for a hot event";
+}
+
+TEST_F(Work, DoneIsDone) {
+  auto const r = after(done);
+  EXPECT_EQ(r.status, event_status::delivered);
+  EXPECT_EQ(r.attempts, 0);
+  EXPECT_EQ(n.counters().succeeded, 1U);
+}
+
+TEST_F(Work, DeferIsNotCountedAndWaitsAsItSays) {
+  auto const r = after(defer{7s, "throttled"});
+  EXPECT_EQ(r.status, event_status::created);
+  EXPECT_EQ(r.attempts, 0);
+  EXPECT_EQ(r.available_at, db.clock->now() + 7s);
+  EXPECT_EQ(r.last_error, "throttled");
+  EXPECT_EQ(n.counters().deferred, 1U);
+}
+
+TEST_F(Work, FailedIsCountedAndBacksOff) {
+  auto const r = after(failed{"down"});
+  EXPECT_EQ(r.status, event_status::retry);
+  EXPECT_EQ(r.attempts, 1);
+  EXPECT_GE(r.available_at, db.clock->now() + 100ms);
+  EXPECT_LT(r.available_at, db.clock->now() + 300ms);
+  EXPECT_EQ(r.last_error, "down");
+  EXPECT_EQ(n.counters().failed, 1U);
+}
+
+TEST_F(Work, FailedMayBringItsOwnWait) {
+  auto const r = after(failed{"down", 9s});
+  EXPECT_EQ(r.attempts, 1);
+  EXPECT_EQ(r.available_at, db.clock->now() + 9s);
+}
+
+TEST_F(Work, DeadIsAtOnceAndNotCounted) {
+  auto const r = after(dead{"rejected"});
+  EXPECT_EQ(r.status, event_status::dead);
+  EXPECT_EQ(r.attempts, 0);
+  EXPECT_EQ(r.last_error, "rejected");
+  EXPECT_THAT(n.log, ElementsAre("error: event a (t) is DEAD: rejected"));
+}
+
+TEST_F(Work, I3_TheLastAttemptIsCountedAndKills) {
+  n.commit("a");
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    auto const t = n.start();
+    ASSERT_TRUE(t) << attempt;
+    EXPECT_EQ(t->attempts + 1, attempt);
+    n.finish(t, failed{"no", 1ms});
+    n.settle();
+    n.advance(10ms);
+    n.poll_all();
+  }
+  EXPECT_EQ(db.row("a").status, event_status::dead);
+  EXPECT_EQ(db.row("a").attempts, 3);
+  EXPECT_FALSE(n.start());
+}
+
+TEST_F(Work, DeferralsNeverUseTheAttemptsUp) {
+  n.commit("a");
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(n.deliver(defer{1ms}), "a");
+    n.settle();
+    n.advance(10ms);
+    n.poll_all();
+  }
+  EXPECT_EQ(db.row("a").attempts, 0);
+}
+
+TEST_F(Work, ARouteHasItsOwnPatience) {
+  db.put("a", "quick");
+  n.poll_all();
+  n.deliver(failed{"no", 1ms});
+  n.settle();
+  n.advance(10ms);
+  n.poll_all();
+  n.deliver(failed{"no"});
+  n.settle();
+  EXPECT_EQ(db.row("a").status, event_status::dead) << "two attempts, not the node's three";
+}
+
+TEST_F(Work, ANegativeWaitIsNoWait) {
+  EXPECT_EQ(after(failed{"x", -5s}).available_at, db.clock->now());
+}
+
+TEST_F(Work, R5_AReasonIsMadeStorable) {
+  auto const r = after(dead{std::string{"bad \xff and \0 long ", 18} + std::string(5000, 'x')});
+  EXPECT_EQ(r.last_error.substr(0, 7), "bad \xEF\xBF\xBD");
+  EXPECT_EQ(r.last_error.find('\0'), std::string::npos);
+  EXPECT_LE(r.last_error.size(), 4008U);
+}
+
+TEST_F(Work, AReasonIsNeverEmpty) { EXPECT_NE(after(dead{}).last_error, ""); }
+
+TEST_F(Work, R7_NothingStartsInTheLastThirdOfALease) {
+  n.commit("a");
+  n.advance(20s);
+  EXPECT_FALSE(n.start());
+  n.renew();
+  EXPECT_TRUE(n.start());
+}
+
+TEST_F(Work, WhatListenersThrowIsAnAnswerToo) {
+  auto const thrown = [&](std::function<void()> f) {
+    node_settings s = step_settings(db.store, db.clock);
+    listeners l;
+    l.on("t", [f](delivery const&) { f(); });
+    s.routes = l.release();
+    node_core core{std::move(s)};
+    auto const* const r = core.settings().routes->find("", "t");
+    ticket const t{event::json("t", "1"), {}, r, source::hot};
+    return core.deliver(t).answer;
+  };
+  auto const plain = thrown([] { throw std::runtime_error{"oops"}; });
+  ASSERT_TRUE(std::holds_alternative<failed>(plain.value()));
+  EXPECT_EQ(std::get<failed>(plain.value()).reason, "oops");
+  EXPECT_FALSE(std::get<failed>(plain.value()).after);
+  auto const waiting = thrown([] { throw failure{"later", 3s}; });
+  EXPECT_EQ(std::get<failed>(waiting.value()).after, 3s);
+  EXPECT_TRUE(std::holds_alternative<dead>(thrown([] { throw permanent_failure{"never"}; }).value()));
+  EXPECT_TRUE(std::holds_alternative<failed>(thrown([] { throw 42; }).value()));
+}
+
+}  // namespace
+}  // namespace outbox::core
