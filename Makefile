@@ -35,5 +35,8 @@ asan:  ## build and run every test under the address and undefined behaviour san
 tsan:  ## build and run every test under the thread sanitizer
 	@$(MAKE) --no-print-directory test PRESET=tsan
 
+format:  ## format every source (clang-format-16)
+	@git ls-files "*.cpp" "*.hpp" | xargs clang-format-16 -i
+
 clean:  ## remove the build
 	@rm -rf build

@@ -43,7 +43,7 @@ int main() {
   auto place = [&](std::string const& id, bool commit) {
     outbox::memory::transaction tx{*store};  // your database transaction: the order would be inserted here
     box.writer().write(tx, order_placed{id, 1999}, {.aggregate = {"order", id}});
-    if (commit) tx.commit();                 // the listener runs microseconds later
+    if (commit) tx.commit();  // the listener runs microseconds later
   };
   place("42", true);
   place("43", true);

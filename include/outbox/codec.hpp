@@ -37,11 +37,13 @@ struct codec<T> {
   static constexpr bool complete = requires { sizeof(Codec); };
 
   static encoded encode(T const& value) {
-    static_assert(complete<typename T::outbox_codec>, "the codec of this event is only declared; include <outbox/json.hpp>");
+    static_assert(complete<typename T::outbox_codec>,
+                  "the codec of this event is only declared; include <outbox/json.hpp>");
     return T::outbox_codec::template encode<T>(value);
   }
   static T decode(event const& e) {
-    static_assert(complete<typename T::outbox_codec>, "the codec of this event is only declared; include <outbox/json.hpp>");
+    static_assert(complete<typename T::outbox_codec>,
+                  "the codec of this event is only declared; include <outbox/json.hpp>");
     return T::outbox_codec::template decode<T>(e);
   }
 };
@@ -68,7 +70,9 @@ concept named_enum = std::is_enum_v<E> && requires(E value) {
 /// Makes an event of a typed value. The aggregate type is the one in `options`, else `T::aggregate_type` if it has one.
 template <typed_event T>
 [[nodiscard]] event make_event(T const& value, event_options options = {}, event_limits const& limits = {}) {
-  if constexpr (requires { { T::aggregate_type } -> std::convertible_to<std::string_view>; }) {
+  if constexpr (requires {
+                  { T::aggregate_type } -> std::convertible_to<std::string_view>;
+                }) {
     if (options.aggregate.type.empty()) options.aggregate.type = std::string_view{T::aggregate_type};
   }
   encoded e = codec<T>::encode(value);

@@ -29,10 +29,10 @@ struct aggregate {
 /// Limits that an event is checked against when it is made. A node checks again with its own, so that a payload made
 /// under looser limits does not slip in.
 struct event_limits {
-  std::size_t payload_bytes = std::size_t{1} << 20;       ///< Default 1 MiB.
-  std::size_t header_count = 64;                          ///< Default 64.
-  std::size_t header_bytes = std::size_t{64} << 10;       ///< Names and values together. Default 64 KiB.
-  std::size_t json_depth = 512;                           ///< Nesting of a JSON payload. Default 512: databases recurse.
+  std::size_t payload_bytes = std::size_t{1} << 20;  ///< Default 1 MiB.
+  std::size_t header_count = 64;                     ///< Default 64.
+  std::size_t header_bytes = std::size_t{64} << 10;  ///< Names and values together. Default 64 KiB.
+  std::size_t json_depth = 512;                      ///< Nesting of a JSON payload. Default 512: databases recurse.
 };
 
 /// Everything about an event that has a default.
@@ -84,7 +84,8 @@ struct event_record {
 /// An immutable, valid event. Copies share one block of memory, so they are cheap and safe to use from any thread.
 class OUTBOX_CORE_EXPORT event {
  public:
-  /// An event with a JSON payload. Throws `error` (invalid_event, `field()`) if anything breaks a rule; so do all makers.
+  /// An event with a JSON payload. Throws `error` (invalid_event, `field()`) if anything breaks a rule; so do all
+  /// makers.
   [[nodiscard]] static event json(std::string_view type, std::string payload, event_options options = {},
                                   event_limits const& limits = {});
 

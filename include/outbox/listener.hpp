@@ -84,14 +84,15 @@ enum class source { hot, cold };
 
 /// One call of a listener.
 struct delivery {
-  outbox::v0::event event;       ///< The event itself; cheap to copy.
-  std::string const& id;         ///< The event's id, alive as long as `event` or a copy of it. Send it along: it is what receivers dedupe by.
-  std::int32_t attempt;          ///< 1 for the first try; grows with every counted failure.
-  std::int32_t max_attempts;     ///< A failure of this attempt number makes the event DEAD.
-  steady_time deadline;          ///< After this the call counts as failed and its result is ignored.
+  outbox::v0::event event;  ///< The event itself; cheap to copy.
+  std::string const&
+      id;  ///< The event's id, alive as long as `event` or a copy of it. Send it along: it is what receivers dedupe by.
+  std::int32_t attempt;       ///< 1 for the first try; grows with every counted failure.
+  std::int32_t max_attempts;  ///< A failure of this attempt number makes the event DEAD.
+  steady_time deadline;       ///< After this the call counts as failed and its result is ignored.
   outbox::v0::source source;
-  bool maybe_duplicate;          ///< An earlier try may have had its effect: it failed, or its process ended in the middle.
-  std::stop_token stop;          ///< Fires when the result no longer counts: timeout, lost lease, or a node that stops now.
+  bool maybe_duplicate;  ///< An earlier try may have had its effect: it failed, or its process ended in the middle.
+  std::stop_token stop;  ///< Fires when the result no longer counts: timeout, lost lease, or a node that stops now.
 };
 
 /// How one route differs from its node.
@@ -186,12 +187,17 @@ class OUTBOX_CORE_EXPORT listeners {
   /// It is bound to `T::aggregate_type` if there is one. A payload that cannot be decoded makes the event DEAD.
   template <class T, class F>
   listeners& on(F f, route_options options = {}) {
-    static_assert(named_event<T>, "an event struct names itself: static constexpr std::string_view event_type = \"...\";");
-    static_assert(typed_event<T>, "an event struct says how it is encoded: using outbox_codec = outbox::json; or an outbox::codec<T>");
+    static_assert(named_event<T>,
+                  "an event struct names itself: static constexpr std::string_view event_type = \"...\";");
+    static_assert(typed_event<T>,
+                  "an event struct says how it is encoded: using outbox_codec = outbox::json; or an outbox::codec<T>");
     static_assert(std::invocable<F&, T const&, delivery const&> || std::invocable<F&, T const&>,
                   "a listener takes (T const&) or (T const&, outbox::delivery const&)");
     std::string_view of;
-    if constexpr (requires { { T::aggregate_type } -> std::convertible_to<std::string_view>; }) of = T::aggregate_type;
+    if constexpr (requires {
+                    { T::aggregate_type } -> std::convertible_to<std::string_view>;
+                  })
+      of = T::aggregate_type;
     return add(of, T::event_type, std::make_unique<detail::typed_handler<T, F>>(std::move(f)), std::move(options));
   }
 

@@ -32,8 +32,21 @@ struct node_counters {
 };
 
 enum class counter {
-  hot_enqueued, hot_dropped, hot_skipped_delayed, cold_enqueued, dispatch_success, dispatch_failure,
-  dispatch_deferred, dispatch_dead, killed, released, lost, unconfirmed, timed_out, late_results, store_errors,
+  hot_enqueued,
+  hot_dropped,
+  hot_skipped_delayed,
+  cold_enqueued,
+  dispatch_success,
+  dispatch_failure,
+  dispatch_deferred,
+  dispatch_dead,
+  killed,
+  released,
+  lost,
+  unconfirmed,
+  timed_out,
+  late_results,
+  store_errors,
 };
 
 enum class gauge { hot_queue_depth, cold_queue_depth, oldest_lag_ms, held };

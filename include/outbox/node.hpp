@@ -36,8 +36,9 @@ class event_id {
   std::string value_;
 };
 
-/// Writes events in the caller's transaction. A cheap handle: copy it, use it from any thread (a transaction, of course,
-/// belongs to one thread at a time). It works before `start()` and after `stop()` too: rows are then left to a poller.
+/// Writes events in the caller's transaction. A cheap handle: copy it, use it from any thread (a transaction, of
+/// course, belongs to one thread at a time). It works before `start()` and after `stop()` too: rows are then left to a
+/// poller.
 ///
 /// All of it throws `error`: no_transaction before any SQL, invalid_event before any SQL, else what the database says.
 /// It never waits for a listener, and holds no lock while the database works.
@@ -83,7 +84,7 @@ class OUTBOX_CORE_EXPORT writer {
 /// How a node is. `healthy` is false while the store is away or every worker is stuck past its listener's timeout.
 struct node_health {
   bool running = false;
-  bool active = false;   ///< False while a single node stands by for another.
+  bool active = false;  ///< False while a single node stands by for another.
   bool healthy = false;
   std::string reason{};  ///< Empty if healthy.
 };

@@ -31,8 +31,8 @@ struct poll_options {
 
 /// What a node may hold in memory. A write that finds no slot still succeeds; the poller delivers it later.
 struct queue_options {
-  std::size_t hot = 1000;    ///< Events taken over at commit. Default 1000. 1 … 1,000,000.
-  std::size_t cold = 1000;   ///< Rows claimed by the poller. Default 1000. 1 … 1,000,000.
+  std::size_t hot = 1000;                     ///< Events taken over at commit. Default 1000. 1 … 1,000,000.
+  std::size_t cold = 1000;                    ///< Rows claimed by the poller. Default 1000. 1 … 1,000,000.
   std::size_t bytes = std::size_t{64} << 20;  ///< Both together, half each. Default 64 MiB. At least 64 KiB.
 };
 

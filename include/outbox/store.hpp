@@ -1,8 +1,9 @@
 // The store: every touchpoint with whatever keeps the rows.
 //
-// A row is pending (NEW or RETRY) until a settlement makes it DONE or DEAD. A pending row may have an owner: a token and
-// a lease. The token is new for every birth and every claim, so it is the fence: settling, renewing and releasing touch a
-// row only while it carries the token they name. The store's own clock computes every instant when a statement runs.
+// A row is pending (NEW or RETRY) until a settlement makes it DONE or DEAD. A pending row may have an owner: a token
+// and a lease. The token is new for every birth and every claim, so it is the fence: settling, renewing and releasing
+// touch a row only while it carries the token they name. The store's own clock computes every instant when a statement
+// runs.
 #pragma once
 
 #include <chrono>
@@ -52,13 +53,13 @@ struct row_handle {
 enum class suspects { leave, take_one };
 
 struct claim_request {
-  owner_token token{};                    ///< The new owner. Never used before.
-  std::size_t limit = 50;                 ///< At most this many rows (with `take_one`: 1).
-  std::size_t max_bytes = SIZE_MAX;       ///< Stops before the rows' payloads exceed this, but takes at least one.
+  owner_token token{};               ///< The new owner. Never used before.
+  std::size_t limit = 50;            ///< At most this many rows (with `take_one`: 1).
+  std::size_t max_bytes = SIZE_MAX;  ///< Stops before the rows' payloads exceed this, but takes at least one.
   std::chrono::milliseconds lease{};
-  std::int32_t max_crashes = 5;           ///< A row found past this is made DEAD by the claim.
+  std::int32_t max_crashes = 5;  ///< A row found past this is made DEAD by the claim.
   outbox::v0::suspects suspects = suspects::leave;
-  bool unowned_only = false;              ///< Leaves rows whose lease has run out to their owners: for after an outage.
+  bool unowned_only = false;  ///< Leaves rows whose lease has run out to their owners: for after an outage.
   std::chrono::milliseconds skip_recent{};  ///< Leaves rows inserted less than this ago.
 };
 
@@ -66,10 +67,10 @@ struct claim_request {
 struct claimed_row {
   row_handle handle;
   outbox::v0::event event;
-  std::int32_t attempts = 0;     ///< Counted failures so far.
-  std::int32_t crashes = 0;      ///< Owners that never settled, this claim's included.
-  std::string progress{};        ///< What the last settlement wrote.
-  std::string malformed{};       ///< Not empty: the row cannot be read, and why. It should die.
+  std::int32_t attempts = 0;  ///< Counted failures so far.
+  std::int32_t crashes = 0;   ///< Owners that never settled, this claim's included.
+  std::string progress{};     ///< What the last settlement wrote.
+  std::string malformed{};    ///< Not empty: the row cannot be read, and why. It should die.
 };
 
 /// A row that the claim itself made DEAD because its crashes are used up.
@@ -82,11 +83,11 @@ struct killed_row {
 struct claim_reply {
   std::vector<claimed_row> rows{};
   std::vector<killed_row> killed{};
-  bool more = false;                         ///< Stopped at `limit` or `max_bytes`: other rows may be due.
-  bool suspects_waiting = false;             ///< A suspect is due and was left.
-  instant now{};                             ///< The store's time of the claim.
-  std::optional<instant> next_due{};         ///< The first instant after `now` at which another row can be claimed.
-  std::chrono::milliseconds oldest_lag{};    ///< How long the first due row has been due; 0 if none was.
+  bool more = false;                       ///< Stopped at `limit` or `max_bytes`: other rows may be due.
+  bool suspects_waiting = false;           ///< A suspect is due and was left.
+  instant now{};                           ///< The store's time of the claim.
+  std::optional<instant> next_due{};       ///< The first instant after `now` at which another row can be claimed.
+  std::chrono::milliseconds oldest_lag{};  ///< How long the first due row has been due; 0 if none was.
 };
 
 /// How a row is settled.
@@ -184,9 +185,10 @@ class OUTBOX_CORE_EXPORT dispatch_lock {
 
 /// What a store can and cannot do.
 struct store_capabilities {
-  std::string_view kind;               ///< "memory", "sqlite", …: the kind of transaction that it takes.
-  bool requires_transaction = true;    ///< False where a store is atomic without one.
-  bool keeps_done_rows = true;         ///< False where done deletes.
+  std::string_view kind;                     ///< "memory", "sqlite", …: the kind of transaction that it takes.
+  bool requires_transaction = true;          ///< False where a store is atomic without one.
+  bool keeps_done_rows = true;               ///< False where done deletes.
+  std::chrono::milliseconds watch_every{0};  ///< How often `changed()` is worth asking; 0: never.
 };
 
 /// Reads for tools and tests; never part of delivery.
@@ -253,6 +255,10 @@ class OUTBOX_CORE_EXPORT store {
 
   /// The store's clock.
   [[nodiscard]] virtual instant now() = 0;
+
+  /// True if somebody may have written since the last call: a hint, cheap enough to ask every few milliseconds, that
+  /// wakes the poller. Called by one thread at a time.
+  [[nodiscard]] virtual bool changed() noexcept { return false; }
 
   [[nodiscard]] virtual inspector& inspect() = 0;
 };

@@ -33,15 +33,27 @@ class OUTBOX_TESTING_EXPORT manual_clock final : public clock {
 };
 
 /// The operations of a store that can be made to fail. An insert never is: it belongs to the caller's transaction.
-enum class operation { claim, settle, renew, release, expire_others, dispatch_lock, announce, retire, purge, dead, replay };
+enum class operation {
+  claim,
+  settle,
+  renew,
+  release,
+  expire_others,
+  dispatch_lock,
+  announce,
+  retire,
+  purge,
+  dead,
+  replay
+};
 
 /// What happens to one call.
 enum class fault {
   none,
-  before,  ///< Throws unavailable, without effect.
-  after,   ///< Takes effect, then throws unavailable: the reply was lost.
-  later,   ///< Throws unavailable; takes effect when `run_late()` is called.
-  refused, ///< Throws store_failure, without effect.
+  before,   ///< Throws unavailable, without effect.
+  after,    ///< Takes effect, then throws unavailable: the reply was lost.
+  later,    ///< Throws unavailable; takes effect when `run_late()` is called.
+  refused,  ///< Throws store_failure, without effect.
 };
 
 /// A store in front of another one that fails as a function says.
@@ -73,6 +85,7 @@ class OUTBOX_TESTING_EXPORT faulty_store final : public store {
   bool replay(std::string_view id) override;
   std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) override;
   instant now() override;
+  bool changed() noexcept override;
   inspector& inspect() override;
 
  private:

@@ -44,6 +44,9 @@ struct transaction_operations {
 
   /// Registers an observer and returns true, or returns false if this kind cannot tell how it ends.
   bool (*enlist)(void* tx, std::shared_ptr<transaction_observer> observer);
+
+  /// What the store of this kind works on; null where that is `tx` itself.
+  void* (*session)(void* tx) noexcept = nullptr;
 };
 
 /// A caller's transaction with its type gone: two pointers, not owning, like a string_view. For layers that must not be
@@ -58,8 +61,11 @@ class transaction_ref {
     return operations_->enlist(tx_, std::move(observer));
   }
 
-  /// What the store of this kind casts back.
+  /// What the store of this kind casts back; `session()` is null if the kind has none.
   [[nodiscard]] void* target() const noexcept { return tx_; }
+  [[nodiscard]] void* session() const noexcept {
+    return operations_->session == nullptr ? nullptr : operations_->session(tx_);
+  }
 
  private:
   void* tx_;

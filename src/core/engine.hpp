@@ -1,8 +1,9 @@
 // The engine: every decision of a node, and nothing else.
 //
-// A state machine without threads, clocks or randomness of its own: time is an argument, randomness comes from one seed,
-// and what must be said to the store is a request that somebody else carries there. Every loop is a step of two halves:
-// `plan_…(now)` says what to ask, `apply(…)` takes the answer. Not safe for concurrent use; `node_core` guards it.
+// A state machine without threads, clocks or randomness of its own: time is an argument, randomness comes from one
+// seed, and what must be said to the store is a request that somebody else carries there. Every loop is a step of two
+// halves: `plan_…(now)` says what to ask, `apply(…)` takes the answer. Not safe for concurrent use; `node_core` guards
+// it.
 //
 // An event in the engine is a ticket. It moves through stages, and through one list per stage:
 //
@@ -58,12 +59,12 @@ struct ticket {
   settlement verdict{};     ///< From `finished` on.
   std::string progress{};
   std::stop_source stop{std::nostopstate};
-  bool absent = false;      ///< Its savepoint was rolled back.
-  bool lost = false;        ///< The row is another's; the running call does not know yet.
-  bool timed_out = false;   ///< The call outlived its limit; its result will be ignored.
-  bool resent = false;      ///< A settlement was sent and its reply was not seen.
-  bool solo = false;        ///< Its batch was refused: it settles alone.
-  bool plain_error = false; ///< Refused alone too: it settles with a fixed text.
+  bool absent = false;       ///< Its savepoint was rolled back.
+  bool lost = false;         ///< The row is another's; the running call does not know yet.
+  bool timed_out = false;    ///< The call outlived its limit; its result will be ignored.
+  bool resent = false;       ///< A settlement was sent and its reply was not seen.
+  bool solo = false;         ///< Its batch was refused: it settles alone.
+  bool plain_error = false;  ///< Refused alone too: it settles with a fixed text.
   ticket_list::iterator place{};
 };
 
@@ -90,7 +91,9 @@ struct verdict {
   std::string progress{};
 };
 
-struct release_request { std::vector<owner_token> tokens; };
+struct release_request {
+  std::vector<owner_token> tokens;
+};
 struct lock_request {};
 struct expire_request {};
 
@@ -106,7 +109,7 @@ struct settle_request {
 
 struct renew_request {
   std::vector<ticket_ptr> tickets;
-  std::vector<row_handle> rows;      ///< One per ticket.
+  std::vector<row_handle> rows;  ///< One per ticket.
   std::vector<owner_token> doubts;
   steady_time sent{};
   std::uint64_t held = 0;
@@ -133,9 +136,9 @@ class engine {
   engine(engine_settings settings, detail::routes const& routes);
 
   // Life.
-  void open(steady_time now);           ///< Births may be owned, the poller may claim.
-  void close(steady_time now);          ///< No births, no claims; queued events may still run.
-  void release_queued(steady_time now); ///< What has not begun will not; running calls are told to stop.
+  void open(steady_time now);                   ///< Births may be owned, the poller may claim.
+  void close(steady_time now);                  ///< No births, no claims; queued events may still run.
+  void release_queued(steady_time now);         ///< What has not begun will not; running calls are told to stop.
   [[nodiscard]] bool drained() const noexcept;  ///< Nothing queued, no listener running, not even past its timeout.
   [[nodiscard]] std::size_t unsettled() const noexcept { return finished_.size() + settling_.size(); }
   [[nodiscard]] bool is_open() const noexcept { return open_; }
@@ -143,9 +146,9 @@ class engine {
   // Births. What follows COMMIT does not allocate and does not throw.
   struct registration {
     std::shared_ptr<outbox::v0::core::birth> birth;  ///< Null if no event got an owner.
-    std::vector<bool> owned;       ///< One per event.
-    bool wake = false;             ///< Some event is the poller's.
-    std::optional<milliseconds> due_in{};  ///< The earliest delay asked for, by a delayed event.
+    std::vector<bool> owned;                         ///< One per event.
+    bool wake = false;                               ///< Some event is the poller's.
+    std::optional<milliseconds> due_in{};            ///< The earliest delay asked for, by a delayed event.
   };
   [[nodiscard]] registration register_births(std::span<event const> events, steady_time now);
   void cancel(birth& b) noexcept;  ///< The INSERT failed, or the transaction cannot report its end.
@@ -245,12 +248,13 @@ class engine {
 
   bool open_ = false;
   ticket_list registered_, hot_, cold_, running_, finished_, settling_;
-  std::unordered_map<std::string_view, ticket*> by_id_;  ///< What the lists hold, but for forgotten settlements; keys live in the tickets.
+  std::unordered_map<std::string_view, ticket*>
+      by_id_;  ///< What the lists hold, but for forgotten settlements; keys live in the tickets.
   std::list<std::shared_ptr<birth>> births_;
   std::list<doubt> doubts_;
   std::size_t hot_used_ = 0, cold_used_ = 0, hot_bytes_ = 0, cold_bytes_ = 0;
   std::size_t stuck_workers_ = 0;
-  unsigned turn_ = 0;        ///< Of the 2:1 rotation between hot and cold.
+  unsigned turn_ = 0;  ///< Of the 2:1 rotation between hot and cold.
   bool hot_full_said_ = false;
 
   bool poll_busy_ = false, poll_wanted_ = false;

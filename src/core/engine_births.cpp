@@ -34,7 +34,8 @@ engine::registration engine::register_births(std::span<event const> events, stea
     if (!has_hot_slot(bytes)) {
       counters_.hot_dropped += 1;
       r.wake = true;
-      if (!hot_full_said_) say(log_level::warning, "the hot path is full: events go through the poller until it is not");
+      if (!hot_full_said_)
+        say(log_level::warning, "the hot path is full: events go through the poller until it is not");
       hot_full_said_ = true;
       continue;
     }

@@ -132,7 +132,8 @@ void engine::receive(claimed_row row, poll_request const& sent, steady_time now)
     bool const leave = settings_.unroutable == unroutable::leave;
     t->verdict.what = leave ? outcome::defer : outcome::dead;
     t->verdict.delay = leave ? unroutable_delay : milliseconds{0};
-    t->verdict.error = "no listener for event type '" + t->what.type() + "' of aggregate type '" + t->what.aggregate_type() + "'";
+    t->verdict.error =
+        "no listener for event type '" + t->what.type() + "' of aggregate type '" + t->what.aggregate_type() + "'";
   } else {
     admit(t, stage::queued);
     signals_ |= signal_work;
@@ -142,8 +143,8 @@ void engine::receive(claimed_row row, poll_request const& sent, steady_time now)
   signals_ |= signal_settle;
 }
 
-// The row was free although its settlement is not confirmed: it has taken effect, and the row fell due again. The claim is
-// what counts from here on; the old ticket only waits for its reply.
+// The row was free although its settlement is not confirmed: it has taken effect, and the row fell due again. The claim
+// is what counts from here on; the old ticket only waits for its reply.
 void engine::forget(ticket& t) noexcept {
   if (t.at == stage::finished) return remove_lost(t);
   by_id_.erase(t.what.id());

@@ -81,7 +81,8 @@ void engine::apply_settle_failure(settle_request const& sent, error const& e, st
     if (t->at != stage::settling) continue;
     t->resent = t->resent || e.transient();
     if (!e.transient()) {
-      // One bad row must not hold back its neighbours: each goes alone, and one that is refused alone goes without its text.
+      // One bad row must not hold back its neighbours: each goes alone, and one that is refused alone goes without its
+      // text.
       if (t->solo && !t->plain_error) {
         t->plain_error = true;
         t->verdict.error = "the reason could not be stored";

@@ -74,7 +74,8 @@ void engine::decide(ticket& t, verdict v) {
                  [&](failed& f) { decide_failure(t, std::move(f.reason), f.after); },
                  [&](dead& d) {
                    t.verdict.what = outcome::dead;
-                   t.verdict.error = scrub(d.reason.empty() ? "the listener gave it up" : d.reason, max_error_characters);
+                   t.verdict.error =
+                       scrub(d.reason.empty() ? "the listener gave it up" : d.reason, max_error_characters);
                  },
              },
              v.answer.value());

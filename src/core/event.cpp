@@ -43,7 +43,8 @@ void check_header_line(std::string_view value, std::string const& what) {
 
 void check_headers(headers const& h, event_limits const& limits) {
   if (h.size() > limits.header_count) {
-    refuse("headers", "has " + std::to_string(h.size()) + " entries, the limit is " + std::to_string(limits.header_count));
+    refuse("headers",
+           "has " + std::to_string(h.size()) + " entries, the limit is " + std::to_string(limits.header_count));
   }
   std::size_t bytes = 0;
   for (auto const& [name, value] : h) {
@@ -59,7 +60,8 @@ void check_headers(headers const& h, event_limits const& limits) {
 
 void check_payload_size(std::string_view payload, event_limits const& limits) {
   if (payload.size() > limits.payload_bytes) {
-    refuse("payload", "has " + std::to_string(payload.size()) + " bytes, the limit is " + std::to_string(limits.payload_bytes));
+    refuse("payload",
+           "has " + std::to_string(payload.size()) + " bytes, the limit is " + std::to_string(limits.payload_bytes));
   }
 }
 

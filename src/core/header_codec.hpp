@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <outbox/detail/core_export.hpp>
 #include <outbox/event.hpp>
 #include <string>
 #include <string_view>
@@ -9,9 +10,9 @@
 namespace outbox::inline v0::core {
 
 /// An empty string for no headers: the column is then NULL.
-[[nodiscard]] std::string encode_headers(headers const& h);
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string encode_headers(headers const& h);
 
 /// Blank text and JSON null mean none, as foreign writers store them. Nothing if it is not an object of strings.
-[[nodiscard]] std::optional<headers> decode_headers(std::string_view text);
+[[nodiscard]] OUTBOX_CORE_EXPORT std::optional<headers> decode_headers(std::string_view text);
 
 }  // namespace outbox::inline v0::core

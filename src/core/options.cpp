@@ -18,7 +18,8 @@ using namespace std::chrono_literals;
 
 void within(std::string const& field, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
   if (value < least || value > most) {
-    refuse(field, "is " + std::to_string(value) + ", it must be " + std::to_string(least) + " to " + std::to_string(most));
+    refuse(field,
+           "is " + std::to_string(value) + ", it must be " + std::to_string(least) + " to " + std::to_string(most));
   }
 }
 
@@ -98,8 +99,12 @@ void validate(retry_policy const& retry, std::string const& field) {
   }
 }
 
-node_settings settings_of(single_node_options options) { return settings_from(std::move(options), node_mode::single_node); }
-node_settings settings_of(multi_node_options options) { return settings_from(std::move(options), node_mode::multi_node); }
+node_settings settings_of(single_node_options options) {
+  return settings_from(std::move(options), node_mode::single_node);
+}
+node_settings settings_of(multi_node_options options) {
+  return settings_from(std::move(options), node_mode::multi_node);
+}
 
 std::string new_incarnation() {
   // A host name and a pid come back after a reboot or in another container; the random part never does.

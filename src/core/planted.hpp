@@ -5,12 +5,12 @@ namespace outbox::inline v0::core {
 
 enum class planted_bug {
   none,
-  settle_without_token,           // a settlement touches a row that another claim owns
-  hot_push_before_commit,         // an event is queued when it is written
-  registration_ends_too_early,    // a taken settlement is forgotten before it is durable
-  claim_takes_own_live_lease,     // a claim returns rows that the same node holds
-  crashes_blamed_on_neighbours,   // suspects are claimed among others
-  unknown_claim_never_released,   // a claim whose reply was lost keeps its rows until the lease ends
+  settle_without_token,          // a settlement touches a row that another claim owns
+  hot_push_before_commit,        // an event is queued when it is written
+  registration_ends_too_early,   // a taken settlement is forgotten before it is durable
+  claim_takes_own_live_lease,    // a claim returns rows that the same node holds
+  crashes_blamed_on_neighbours,  // suspects are claimed among others
+  unknown_claim_never_released,  // a claim whose reply was lost keeps its rows until the lease ends
 };
 
 #ifdef OUTBOX_PLANTED_BUGS

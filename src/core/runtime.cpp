@@ -31,7 +31,8 @@ bool runtime::on_own_thread() const noexcept { return thread_of == this; }
 void runtime::start() {
   std::lock_guard const life{life_};
   if (phase_ != phase::made) {
-    throw error{errc::lifecycle, phase_ == phase::running ? "start() was called before" : "start() after stop(): make a new node"};
+    throw error{errc::lifecycle,
+                phase_ == phase::running ? "start() was called before" : "start() after stop(): make a new node"};
   }
   announce();
   core_->with_engine([&](engine& e) { e.open(core_->now()); });
@@ -76,7 +77,8 @@ void runtime::announce() {
     if (other.mode == node_mode::multi_node && self.mode == node_mode::multi_node) continue;
     core_->store().retire(self.incarnation);
     throw error{errc::mode_conflict, "node '" + other.name + "' (" + other.incarnation + ") works on this table as " +
-                                         std::string{name(other.mode)} + "; this one is " + std::string{name(self.mode)}};
+                                         std::string{name(other.mode)} + "; this one is " +
+                                         std::string{name(self.mode)}};
   }
 }
 
@@ -84,7 +86,8 @@ template <class Plan>
 void runtime::wait(std::unique_lock<std::mutex>& lock, std::condition_variable& cv, Plan const& plan) {
   // The wait is real time even if the node's clock is a test's: whoever moves that clock calls wake().
   auto const wait = std::min<steady_time::duration>(
-      longest_wait, plan.wake == steady_time::max() ? longest_wait : std::max<steady_time::duration>(plan.wake - core_->now(), {}));
+      longest_wait,
+      plan.wake == steady_time::max() ? longest_wait : std::max<steady_time::duration>(plan.wake - core_->now(), {}));
   cv.wait_for(lock, wait);
 }
 
@@ -110,16 +113,30 @@ void runtime::poll() {
   thread_of = this;
   std::unique_lock lock{core_->mutex_};
   while (!quit_poller_) {
-    auto const p = core_->plan_poll(lock);
+    auto p = core_->plan_poll(lock);
     if (!p.request) {
-      wait(lock, core_->poll_, p);
+      watch(lock, p);
       continue;
     }
     core_->publish(lock);
-    core_->apply(*p.request, perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock()));
+    core_->apply(*p.request,
+                 perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock()));
     core_->export_metrics();
     lock.lock();
   }
+}
+
+// Sleeps until the plan says, or until somebody may have written: a store that can tell is asked every few
+// milliseconds.
+void runtime::watch(std::unique_lock<std::mutex>& lock, plan<poll_request>& p) {
+  auto const every = core_->store().capabilities().watch_every;
+  if (every.count() == 0) return wait(lock, core_->poll_, p);
+  p.wake = std::min<steady_time>(p.wake, core_->now() + every);
+  wait(lock, core_->poll_, p);
+  lock.unlock();
+  bool const changed = core_->store().changed();
+  lock.lock();
+  if (changed) core_->engine_.wake();
 }
 
 void runtime::settle() {
@@ -164,7 +181,8 @@ std::size_t runtime::poll_once() {
     auto const p = core_->plan_poll();
     if (!p.request) return rows;
     bool const claim = std::holds_alternative<claim_request>(p.request->what);
-    rows += core_->apply(*p.request, perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock()));
+    rows += core_->apply(*p.request,
+                         perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock()));
     if (claim) return rows;
   }
 }

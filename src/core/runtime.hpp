@@ -31,6 +31,7 @@ class runtime {
   void announce();
   void work();
   void poll();
+  void watch(std::unique_lock<std::mutex>& lock, plan<poll_request>& p);
   void settle();
   void renew();
   bool wait_until_drained(steady_time deadline);

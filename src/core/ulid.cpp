@@ -17,9 +17,9 @@ constexpr std::uint64_t max_milliseconds = (std::uint64_t{1} << 48U) - 1;
 class ulid_source {
  public:
   std::string next() {
-    auto const ms = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
-                                                   std::chrono::system_clock::now().time_since_epoch())
-                                                   .count());
+    auto const ms = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+            .count());
     std::lock_guard const lock{mutex_};
     if (pid_ != ::getpid()) reseed();
     last_ = next_ulid(last_, ms, static_cast<std::uint16_t>(random_()), random_());

@@ -71,8 +71,8 @@ std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const
     throw error{errc::no_transaction, "write() needs an active transaction: begin one, and write before its commit"};
   }
   if (tx.kind() != can.kind) {
-    throw error{errc::wrong_transaction, "the transaction is of kind '" + std::string{tx.kind()} + "', the store of kind '" +
-                                             std::string{can.kind} + "'"};
+    throw error{errc::wrong_transaction, "the transaction is of kind '" + std::string{tx.kind()} +
+                                             "', the store of kind '" + std::string{can.kind} + "'"};
   }
   for (auto const& e : events) check_limits(e, settings_.limits);
   if (events.empty()) return {};

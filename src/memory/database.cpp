@@ -79,9 +79,11 @@ void database::insert(transaction_ref tx, std::span<insertion const> rows) {
   auto& joined = *static_cast<transaction*>(tx.target());
   std::lock_guard const lock{mutex_};
   auto const at = now();
+  std::vector<row_view> fresh;
   for (auto const& r : rows) {
     auto const& e = *r.what;
-    if (by_id_.contains(e.id()) || transaction_access::has(joined, e.id())) {
+    auto const same = [&](row_view const& other) { return other.event.id() == e.id(); };
+    if (by_id_.contains(e.id()) || transaction_access::has(joined, e.id()) || std::ranges::any_of(fresh, same)) {
       throw error{errc::duplicate_event, "event id '" + e.id() + "' is in the table already"};
     }
     row_view row{.event = e, .seq = ++last_seq_, .available_at = at, .inserted_at = at};
@@ -91,8 +93,9 @@ void database::insert(transaction_ref tx, std::span<insertion const> rows) {
       row.locked_by = r.token;
       row.lease_until = at + r.lease;
     }
-    transaction_access::add(joined, std::move(row));
+    fresh.push_back(std::move(row));
   }
+  for (auto& row : fresh) transaction_access::add(joined, std::move(row));
 }
 
 void database::apply(std::vector<row_view> const& rows) {
@@ -141,8 +144,7 @@ database::candidates database::choose(claim_request const& request, instant now,
       c.kill.push_back(seq);
       continue;
     }
-    bool const suspect =
-        crashes == request.max_crashes - 1 && !has_bug(planted_bug::crashes_blamed_on_neighbours);
+    bool const suspect = crashes == request.max_crashes - 1 && !has_bug(planted_bug::crashes_blamed_on_neighbours);
     if (suspect != (request.suspects == suspects::take_one)) {
       reply.suspects_waiting = reply.suspects_waiting || suspect;
       continue;
@@ -180,7 +182,8 @@ claim_reply database::claim(claim_request const& request) {
       r.done_at = at;
       r.locked_by.clear();
       r.lease_until.reset();
-      r.last_error = "crash budget exhausted: " + std::to_string(r.crashes) + " processes ended while they held this event";
+      r.last_error =
+          "crash budget exhausted: " + std::to_string(r.crashes) + " processes ended while they held this event";
       reply.killed.push_back({r.event.id(), r.event.type(), r.crashes});
     });
   }
@@ -199,7 +202,8 @@ claim_reply database::claim(claim_request const& request) {
   return reply;
 }
 
-// When the next row can be claimed: the first instant after now, or the end of `skip_recent` for one that is due already.
+// When the next row can be claimed: the first instant after now, or the end of `skip_recent` for one that is due
+// already.
 std::optional<instant> database::next_due(instant now, claim_request const& request) const {
   auto const later = due_.upper_bound({now, INT64_MAX});
   std::optional<instant> next;
@@ -342,7 +346,8 @@ std::size_t database::purge(purge_request const& request) {
   std::vector<std::int64_t> old;
   for (auto const& [seq, row] : rows_) {
     if (old.size() >= request.limit) break;
-    bool const terminal = (row.status == event_status::delivered && request.done) || (row.status == event_status::dead && request.dead);
+    bool const terminal =
+        (row.status == event_status::delivered && request.done) || (row.status == event_status::dead && request.dead);
     if (terminal && row.done_at && *row.done_at <= before) old.push_back(seq);
   }
   for (auto const seq : old) erase(seq);
@@ -361,7 +366,8 @@ std::vector<dead_event> database::dead(dead_filter const& filter, std::size_t li
 
 std::uint64_t database::count_dead(dead_filter const& filter) {
   std::lock_guard const lock{mutex_};
-  return static_cast<std::uint64_t>(std::ranges::count_if(rows_, [&](auto const& r) { return matches(r.second, filter); }));
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(rows_, [&](auto const& r) { return matches(r.second, filter); }));
 }
 
 void database::revive(row_view& row, instant now) {

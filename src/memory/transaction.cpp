@@ -63,7 +63,8 @@ void transaction::savepoint(std::string name) {
 }
 
 void transaction::rollback_to(std::string const& name) {
-  auto const mark = std::find_if(state_->marks.rbegin(), state_->marks.rend(), [&](auto const& m) { return m.name == name; });
+  auto const mark =
+      std::find_if(state_->marks.rbegin(), state_->marks.rend(), [&](auto const& m) { return m.name == name; });
   if (!state_->active || mark == state_->marks.rend()) {
     throw error{errc::no_transaction, "there is no savepoint '" + name + "'"};
   }
@@ -104,10 +105,11 @@ transaction_ref transaction_traits<memory::transaction>::join(memory::transactio
   static constexpr transaction_operations operations{
       .kind = "memory",
       .active = [](void const* t) noexcept { return static_cast<memory::transaction const*>(t)->active(); },
-      .enlist = [](void* t, std::shared_ptr<transaction_observer> observer) {
-        memory::transaction_access::enlist(*static_cast<memory::transaction*>(t), std::move(observer));
-        return true;
-      }};
+      .enlist =
+          [](void* t, std::shared_ptr<transaction_observer> observer) {
+            memory::transaction_access::enlist(*static_cast<memory::transaction*>(t), std::move(observer));
+            return true;
+          }};
   return {&tx, operations};
 }
 

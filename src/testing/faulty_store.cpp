@@ -34,8 +34,7 @@ struct faulty_store::state {
   }
 };
 
-faulty_store::faulty_store(std::shared_ptr<store> behind, oracle next)
-    : state_{std::make_shared<state>()} {
+faulty_store::faulty_store(std::shared_ptr<store> behind, oracle next) : state_{std::make_shared<state>()} {
   state_->behind = std::move(behind);
   state_->next = std::move(next);
 }
@@ -76,7 +75,8 @@ std::vector<bool> faulty_store::settle(std::span<settlement const> items) {
 
 std::vector<bool> faulty_store::renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) {
   std::vector<row_handle> copy{rows.begin(), rows.end()};
-  return state_->run(operation::renew, [s = state_->behind, copy = std::move(copy), lease] { return s->renew(copy, lease); });
+  return state_->run(operation::renew,
+                     [s = state_->behind, copy = std::move(copy), lease] { return s->renew(copy, lease); });
 }
 
 std::size_t faulty_store::release(std::string_view token) {
@@ -86,7 +86,8 @@ std::size_t faulty_store::release(std::string_view token) {
 // A lock whose one statement can fail too. What is late finds the lock gone if its holder is.
 class faulty_store::faulty_lock final : public dispatch_lock {
  public:
-  faulty_lock(std::shared_ptr<state> s, std::shared_ptr<dispatch_lock> behind) : state_{std::move(s)}, behind_{std::move(behind)} {}
+  faulty_lock(std::shared_ptr<state> s, std::shared_ptr<dispatch_lock> behind)
+      : state_{std::move(s)}, behind_{std::move(behind)} {}
   bool held() const noexcept override { return behind_->held(); }
   std::size_t expire_others() override {
     return state_->run(operation::expire_others, [lock = std::weak_ptr{behind_}]() -> std::size_t {
@@ -136,6 +137,7 @@ std::size_t faulty_store::replay_some(dead_filter const& filter, instant died_by
 }
 
 instant faulty_store::now() { return state_->behind->now(); }
+bool faulty_store::changed() noexcept { return state_->behind->changed(); }
 inspector& faulty_store::inspect() { return state_->behind->inspect(); }
 
 }  // namespace outbox::inline v0::testing

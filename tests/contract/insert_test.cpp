@@ -90,9 +90,10 @@ TYPED_TEST(Insert, DuplicateIdOfACommittedRowIsRefused) {
 }
 
 TYPED_TEST(Insert, TransactionOfAnotherKindIsRefused) {
-  static constexpr transaction_operations foreign{.kind = "carrier pigeon",
-                                                  .active = [](void const*) noexcept { return true; },
-                                                  .enlist = [](void*, std::shared_ptr<transaction_observer>) { return false; }};
+  static constexpr transaction_operations foreign{
+      .kind = "carrier pigeon",
+      .active = [](void const*) noexcept { return true; },
+      .enlist = [](void*, std::shared_ptr<transaction_observer>) { return false; }};
   auto const e = json_event("a");
   insertion const row{&e};
   int nothing = 0;
@@ -242,8 +243,9 @@ TYPED_TEST(Insert, NamesMayFillTheirColumns) {
     for (std::size_t i = 0; i < n; ++i) s += wide;
     return s;
   };
-  auto const e = event::json(times(128), "1",
-                             {.id = times(36), .aggregate = {times(64), times(128)}, .tenant = times(64), .ordering_key = times(128)});
+  auto const e = event::json(
+      times(128), "1",
+      {.id = times(36), .aggregate = {times(64), times(128)}, .tenant = times(64), .ordering_key = times(128)});
   auto const back = this->round_trip(e);
   EXPECT_EQ(back.id(), e.id());
   EXPECT_EQ(back.type(), e.type());

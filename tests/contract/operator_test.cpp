@@ -60,7 +60,8 @@ TYPED_TEST(Operator, PurgeByStatus) {
   this->make_dead("dead");
   this->make_done("done");
   this->advance(1s);
-  EXPECT_EQ(this->s().purge({.retention = 0s, .done = true, .dead = false}), this->s().capabilities().keeps_done_rows ? 1U : 0U);
+  EXPECT_EQ(this->s().purge({.retention = 0s, .done = true, .dead = false}),
+            this->s().capabilities().keeps_done_rows ? 1U : 0U);
   EXPECT_TRUE(this->s().inspect().find("dead"));
   EXPECT_EQ(this->s().purge({.retention = 0s, .done = false, .dead = true}), 1U);
 }

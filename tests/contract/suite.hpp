@@ -13,6 +13,7 @@
 
 #include "contract/backend.hpp"
 #include "contract/memory_backend.hpp"
+#include "contract/sqlite_backend.hpp"
 
 namespace outbox::contract {
 
@@ -67,7 +68,9 @@ class StoreContract : public ::testing::Test {
     extra.what = what;
     return s().settle(std::span{&extra, 1}).at(0);
   }
-  bool renew(row_handle const& row, std::chrono::milliseconds by = lease) { return s().renew(std::span{&row, 1}, by).at(0); }
+  bool renew(row_handle const& row, std::chrono::milliseconds by = lease) {
+    return s().renew(std::span{&row, 1}, by).at(0);
+  }
 
   // Lets the lease of every owner run out.
   void expire() { advance(lease + 1ms); }
@@ -102,7 +105,7 @@ class StoreContract : public ::testing::Test {
 };
 
 // A new store joins the suite here.
-using Stores = ::testing::Types<memory_backend>;
+using Stores = ::testing::Types<memory_backend, sqlite_backend>;
 
 struct store_name {
   template <class Backend>

@@ -25,7 +25,9 @@ class forwarding_store : public store {
   std::vector<dead_event> dead(dead_filter const& f, std::size_t limit) override { return to_->dead(f, limit); }
   std::uint64_t count_dead(dead_filter const& f) override { return to_->count_dead(f); }
   bool replay(std::string_view id) override { return to_->replay(id); }
-  std::size_t replay_some(dead_filter const& f, instant by, std::size_t limit) override { return to_->replay_some(f, by, limit); }
+  std::size_t replay_some(dead_filter const& f, instant by, std::size_t limit) override {
+    return to_->replay_some(f, by, limit);
+  }
   instant now() override { return to_->now(); }
   inspector& inspect() override { return to_->inspect(); }
 

@@ -1,7 +1,7 @@
 // outbox_sim --seed S --seeds N [--coverage] [--plant BUG]: runs N seeds from S on.
 //
-// A seed that breaks a rule prints itself and its trace, and the exit code is 1. With --plant the code has a bug in it, and
-// the exit code is 0 only if some seed finds it. With --coverage every kind of fault must have happened.
+// A seed that breaks a rule prints itself and its trace, and the exit code is 1. With --plant the code has a bug in it,
+// and the exit code is 0 only if some seed finds it. With --coverage every kind of fault must have happened.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -75,13 +75,35 @@ void print_trace(outbox::sim::outcome_of_run const& r, std::size_t most) {
 }
 
 bool covers_everything(outbox::sim::coverage const& seen) {
-  static constexpr char const* wanted[] = {
-      "hot delivery", "cold delivery", "rollback", "savepoint rolled back", "long transaction", "commit in doubt, applied",
-      "commit in doubt or refused, undone", "kill", "freeze", "partition", "graceful stop", "listener crash", "listener timeout",
-      "takeover", "suspect claimed alone", "killed by crashes", "explained duplicate",
-      "claim fails before", "claim fails after", "claim takes effect later", "settle fails before", "settle fails after",
-      "settle takes effect later", "settle is refused", "renew fails before", "renew fails after", "renew takes effect later",
-      "release fails before", "release fails after"};
+  static constexpr char const* wanted[] = {"hot delivery",
+                                           "cold delivery",
+                                           "rollback",
+                                           "savepoint rolled back",
+                                           "long transaction",
+                                           "commit in doubt, applied",
+                                           "commit in doubt or refused, undone",
+                                           "kill",
+                                           "freeze",
+                                           "partition",
+                                           "graceful stop",
+                                           "listener crash",
+                                           "listener timeout",
+                                           "takeover",
+                                           "suspect claimed alone",
+                                           "killed by crashes",
+                                           "explained duplicate",
+                                           "claim fails before",
+                                           "claim fails after",
+                                           "claim takes effect later",
+                                           "settle fails before",
+                                           "settle fails after",
+                                           "settle takes effect later",
+                                           "settle is refused",
+                                           "renew fails before",
+                                           "renew fails after",
+                                           "renew takes effect later",
+                                           "release fails before",
+                                           "release fails after"};
   bool all = true;
   for (auto const* what : wanted) {
     auto const it = seen.find(what);
@@ -115,7 +137,8 @@ int main(int argc, char** argv) {
     std::printf("again with: make sim SEED=%llu SEEDS=1\n", static_cast<unsigned long long>(seed));
     return 1;
   }
-  std::printf("%llu seeds, %llu steps, no rule broken\n", static_cast<unsigned long long>(a.seeds), static_cast<unsigned long long>(steps));
+  std::printf("%llu seeds, %llu steps, no rule broken\n", static_cast<unsigned long long>(a.seeds),
+              static_cast<unsigned long long>(steps));
   if (!a.plant.empty()) {
     std::printf("'%s' was not found\n", a.plant.c_str());
     return 1;

@@ -49,7 +49,8 @@ int oracle::listener_starts(core::ticket const& t) {
   if (!f.committed || f.undone) broken("I2", id, "reached a listener and was never committed");
   auto const row = table_->inspect().find(id);
   if (!row || terminal(*row)) broken("I4", id, "reached a listener after its end");
-  if (row->locked_by != t.handle.token) broken("I6", id, "reached a listener of " + t.handle.token + " while " + row->locked_by + " owns it");
+  if (row->locked_by != t.handle.token)
+    broken("I6", id, "reached a listener of " + t.handle.token + " while " + row->locked_by + " owns it");
   if (!row->lease_until || *row->lease_until <= table_->now()) broken("I6", id, "reached a listener after its lease");
   if (f.running) broken("I7", id, "reached a listener while another works on it");
   if (f.answered) broken("I7", id, "was delivered again after it was done");
@@ -84,8 +85,9 @@ void oracle::check_takeover(row_view const& before, instant now) {
   if (life.ended || life.disturbed >= *before.lease_until - 2 * lease_) return;
   // A transaction that outlived its lease leaves a row whose owner has no time left to give it back.
   if (f.committed_at + std::chrono::seconds{3} >= *before.lease_until) return;
-  broken("I7", id, "was taken from " + before.locked_by + ", to which nothing had happened (lease until " +
-                       std::to_string((*before.lease_until - now).count()) + " us from now)");
+  broken("I7", id,
+         "was taken from " + before.locked_by + ", to which nothing had happened (lease until " +
+             std::to_string((*before.lease_until - now).count()) + " us from now)");
 }
 
 void oracle::claimed(claim_request const& r, claim_reply const& reply) {
@@ -96,7 +98,8 @@ void oracle::claimed(claim_request const& r, claim_reply const& reply) {
     auto const& before = shadow_.at(row.handle.id);
     if (terminal(before)) broken("I4", row.handle.id, "was claimed after its end");
     if (before.lease_until && *before.lease_until > now) {
-      broken("I6", row.handle.id, "was claimed by " + r.token + " while the lease of " + before.locked_by + " was live");
+      broken("I6", row.handle.id,
+             "was claimed by " + r.token + " while the lease of " + before.locked_by + " was live");
     }
     if (!before.locked_by.empty()) check_takeover(before, now);
     of(row.handle.id).companions = reply.rows.size() - 1;
@@ -150,7 +153,8 @@ void oracle::check(core::engine const& e) {
   for (auto* f : held) {
     // A node that slept through its lease may still think that it holds the row.
     auto const row = shadow_.find(f->id);
-    if (row != shadow_.end() && incarnation_of(row->second.locked_by) == e.settings().incarnation) f->companions = held.size() - 1;
+    if (row != shadow_.end() && incarnation_of(row->second.locked_by) == e.settings().incarnation)
+      f->companions = held.size() - 1;
   }
 
   auto const& s = e.settings();
@@ -159,10 +163,11 @@ void oracle::check(core::engine const& e) {
   if (e.bytes_used() > s.queue.bytes) broken("I8", "", "more bytes are held than allowed");
   auto const c = e.counters();
   if (c.hot_enqueued + c.cold_enqueued != c.settled + c.released + c.lost + c.unconfirmed + c.held) {
-    broken("I13", "", "a node's counters do not add up: " + std::to_string(c.hot_enqueued) + " hot + " +
-                          std::to_string(c.cold_enqueued) + " cold != " + std::to_string(c.settled) + " settled + " +
-                          std::to_string(c.released) + " released + " + std::to_string(c.lost) + " lost + " +
-                          std::to_string(c.unconfirmed) + " unconfirmed + " + std::to_string(c.held) + " held");
+    broken("I13", "",
+           "a node's counters do not add up: " + std::to_string(c.hot_enqueued) + " hot + " +
+               std::to_string(c.cold_enqueued) + " cold != " + std::to_string(c.settled) + " settled + " +
+               std::to_string(c.released) + " released + " + std::to_string(c.lost) + " lost + " +
+               std::to_string(c.unconfirmed) + " unconfirmed + " + std::to_string(c.held) + " held");
   }
   if (c.settled != c.succeeded + c.failed + c.deferred + c.died) broken("I13", "", "settlements do not add up");
   if (c.own_rows_reclaimed != 0) broken("I6", "", "a claim returned a row that its own node holds");
@@ -188,7 +193,8 @@ void oracle::check_end() {
     }
     ++committed;
     if (!row) broken("I1", id, "is lost");
-    if (!terminal(*row)) broken("I1", id, "is still pending after everything has healed: attempts " + std::to_string(row->attempts));
+    if (!terminal(*row))
+      broken("I1", id, "is still pending after everything has healed: attempts " + std::to_string(row->attempts));
     if (f.poison && row->status != event_status::dead) broken("I3", id, "crashes every process and is not dead");
     if (row->status == event_status::delivered && !f.answered) broken("I4", id, "is DONE and no listener said so");
   }

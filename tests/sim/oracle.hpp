@@ -1,6 +1,7 @@
 // The oracle: knows what was committed, sees what really happens to the table, and says when a rule is broken.
 //
-// It watches every operation that takes effect (behind the faults), so it judges by the table, not by what a node believes.
+// It watches every operation that takes effect (behind the faults), so it judges by the table, not by what a node
+// believes.
 #pragma once
 
 #include <chrono>
@@ -30,7 +31,7 @@ enum class act { succeed, fail, fail_later, throw_up, defer, die, stall, crash }
 struct fact {
   std::string id;
   bool committed = false;
-  bool undone = false;         ///< Rolled back, or its savepoint was.
+  bool undone = false;  ///< Rolled back, or its savepoint was.
   instant committed_at{};
   std::vector<act> script;
   std::size_t next = 0;
@@ -52,8 +53,8 @@ using coverage = std::map<std::string, std::uint64_t>;
 
 class oracle {
  public:
-  oracle(std::shared_ptr<store> table, std::chrono::milliseconds lease, std::int32_t max_attempts, std::int32_t max_crashes,
-         coverage& seen);
+  oracle(std::shared_ptr<store> table, std::chrono::milliseconds lease, std::int32_t max_attempts,
+         std::int32_t max_crashes, coverage& seen);
 
   // The world tells.
   fact& birth(std::string const& id, std::vector<act> script, bool poison);

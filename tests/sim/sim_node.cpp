@@ -178,31 +178,40 @@ void sim_node::pump() {
   if (!alive() || pumping_ || frozen_until_ > world_.clock()->now()) return;
   pumping_ = true;
   auto const now = [&] { return world_.clock()->steady(); };
-  drive(renewing_, renew_timer_,
-        [&] {
-          auto p = core_->with_engine([&](core::engine& e) { return e.plan_renew(now()); });
-          note_timeouts();
-          return p;
-        },
-        [&](core::renew_request r) {
-          auto const request = std::make_shared<core::renew_request>(std::move(r));
-          auto const self = core_->self(request->held);
-          carry(renewing_, [request, self](store& s) { return core::perform(s, *request, self); },
-                [this, request](core::renew_reply reply) { core_->apply(*request, reply); });
-        });
-  drive(polling_, poll_timer_, [&] { return core_->plan_poll(); },
-        [&](core::poll_request r) {
-          auto const request = std::make_shared<core::poll_request>(std::move(r));
-          carry(polling_, [request, me = incarnation_, lock = core_->held_lock()](store& s) { return core::perform(s, *request, me, lock); },
-                [this, request](core::poll_reply reply) { core_->apply(*request, std::move(reply)); });
-        });
-  drive(settling_, settle_timer_,
-        [&] { return core_->with_engine([&](core::engine& e) { return e.plan_settle(now(), flushing_); }); },
-        [&](core::settle_request r) {
-          auto const request = std::make_shared<core::settle_request>(std::move(r));
-          carry(settling_, [request](store& s) { return core::perform(s, *request); },
-                [this, request](core::settle_reply reply) { core_->apply(*request, reply); });
-        });
+  drive(
+      renewing_, renew_timer_,
+      [&] {
+        auto p = core_->with_engine([&](core::engine& e) { return e.plan_renew(now()); });
+        note_timeouts();
+        return p;
+      },
+      [&](core::renew_request r) {
+        auto const request = std::make_shared<core::renew_request>(std::move(r));
+        auto const self = core_->self(request->held);
+        carry(
+            renewing_, [request, self](store& s) { return core::perform(s, *request, self); },
+            [this, request](core::renew_reply reply) { core_->apply(*request, reply); });
+      });
+  drive(
+      polling_, poll_timer_, [&] { return core_->plan_poll(); },
+      [&](core::poll_request r) {
+        auto const request = std::make_shared<core::poll_request>(std::move(r));
+        carry(
+            polling_,
+            [request, me = incarnation_, lock = core_->held_lock()](store& s) {
+              return core::perform(s, *request, me, lock);
+            },
+            [this, request](core::poll_reply reply) { core_->apply(*request, std::move(reply)); });
+      });
+  drive(
+      settling_, settle_timer_,
+      [&] { return core_->with_engine([&](core::engine& e) { return e.plan_settle(now(), flushing_); }); },
+      [&](core::settle_request r) {
+        auto const request = std::make_shared<core::settle_request>(std::move(r));
+        carry(
+            settling_, [request](store& s) { return core::perform(s, *request); },
+            [this, request](core::settle_reply reply) { core_->apply(*request, reply); });
+      });
   work();
   pumping_ = false;
   if (alive()) core_->with_engine([&](core::engine& e) { world_.judge().check(e); });
@@ -228,9 +237,8 @@ void sim_node::run_listener(core::ticket_ptr const& t) {
   auto const under_way = calls_.insert(calls_.end(), {t, epoch, next});
   auto const late = world_.settings().timeout + milliseconds{world_.random().below(20'000)};
   auto const length = next == act::stall ? late : milliseconds{world_.random().below(60)};
-  world_.at(length, [this, life = life_, under_way] {
-    in_process(life, [this, under_way] { end_listener(under_way); });
-  });
+  world_.at(length,
+            [this, life = life_, under_way] { in_process(life, [this, under_way] { end_listener(under_way); }); });
 }
 
 void sim_node::end_listener(std::list<call>::iterator c) {
@@ -244,7 +252,10 @@ void sim_node::end_listener(std::list<call>::iterator c) {
   auto v = core_->deliver(*t);
   auto const& answer = v.answer.value();
   bool const ends = std::holds_alternative<done_t>(answer) || std::holds_alternative<dead>(answer);
-  world_.trace(index_, "listener of " + t->what.id() + " ends" + (t->timed_out ? " too late" : ends ? "" : ", to be tried again"));
+  world_.trace(index_, "listener of " + t->what.id() + " ends" +
+                           (t->timed_out ? " too late"
+                            : ends       ? ""
+                                         : ", to be tried again"));
   world_.judge().listener_ends(t->what.id(), c->epoch, ends);
   calls_.erase(c);
   --busy_workers_;

@@ -39,7 +39,8 @@ profile profile::draw(core::random_source& r) {
 }
 
 world::world(std::uint64_t seed, profile p, coverage& seen) : random_{seed}, profile_{p}, seen_{seen} {
-  table_ = memory::open({.clock = clock_, .at_commit = [this] { return std::exchange(next_commit_, memory::commit_fate::ok); }});
+  table_ = memory::open(
+      {.clock = clock_, .at_commit = [this] { return std::exchange(next_commit_, memory::commit_fate::ok); }});
   oracle_ = std::make_unique<oracle>(table_, p.lease, p.max_attempts, p.max_crashes, seen);
   watched_ = std::make_shared<watched_store>(table_, *oracle_);
   start_ = clock_->now();
@@ -79,8 +80,8 @@ testing::fault world::next_fault(int index, testing::operation what) {
   }
   if (f == testing::fault::none) return f;
   static constexpr char const* kinds[] = {"", "fails before", "fails after", "takes effect later", "is refused"};
-  static constexpr char const* operations[] = {"claim", "settle", "renew", "release", "expire", "lock",
-                                               "announce", "retire", "purge", "dead", "replay"};
+  static constexpr char const* operations[] = {"claim",    "settle", "renew", "release", "expire", "lock",
+                                               "announce", "retire", "purge", "dead",    "replay"};
   auto const text = std::string{operations[static_cast<int>(what)]} + " " + kinds[static_cast<int>(f)];
   note(text);
   trace(index, text);
@@ -133,14 +134,17 @@ void world::plan_transactions() {
   for (int i = 0; i < profile_.transactions; ++i) {
     auto const index = static_cast<int>(random_.below(static_cast<std::uint64_t>(profile_.nodes)));
     // In bursts, so that slots run out.
-    auto const when = random_.below(static_cast<std::uint64_t>(profile_.chaos.count())) / 1000 * 1000 + random_.below(20);
-    at(milliseconds{when}, [this, index, c = std::make_shared<counted>(open_transactions_)] { begin_transaction(index, c); });
+    auto const when =
+        random_.below(static_cast<std::uint64_t>(profile_.chaos.count())) / 1000 * 1000 + random_.below(20);
+    at(milliseconds{when},
+       [this, index, c = std::make_shared<counted>(open_transactions_)] { begin_transaction(index, c); });
   }
 }
 
 // A caller's transaction. If its process ends first, so does it.
 struct world::caller {
-  caller(world& w, sim_node& n, std::shared_ptr<counted> c) : in{w}, on{n}, core{n.core()}, tx{*w.table_}, open{std::move(c)} {}
+  caller(world& w, sim_node& n, std::shared_ptr<counted> c)
+      : in{w}, on{n}, core{n.core()}, tx{*w.table_}, open{std::move(c)} {}
   ~caller() {
     for (auto const& id : kept) in.oracle_->undone(id);
   }
@@ -188,8 +192,10 @@ void world::begin_transaction(int index, std::shared_ptr<counted> open) {
     }
     bool const is_long = random_.chance(profile_.long_transaction);
     if (is_long) note("long transaction");
-    auto const hold = is_long ? random_.below(static_cast<std::uint64_t>(profile_.lease.count()) * 3 / 2) : random_.below(30);
-    trace(index, "writes " + c->kept.front() + " to e" + std::to_string(written_) + (is_long ? " in a long transaction" : ""));
+    auto const hold =
+        is_long ? random_.below(static_cast<std::uint64_t>(profile_.lease.count()) * 3 / 2) : random_.below(30);
+    trace(index,
+          "writes " + c->kept.front() + " to e" + std::to_string(written_) + (is_long ? " in a long transaction" : ""));
     at(milliseconds{hold}, [this, c, &n, life = n.life()] { n.in_process(life, [this, c] { end_transaction(*c); }); });
     n.pump();
   });
@@ -258,11 +264,14 @@ outcome_of_run world::run() {
     result.healed = healed;
     while (chaos_ || open_transactions_ > 0 || !oracle_->all_terminal()) {
       if (!step()) break;
-      // Far more than recovery needs: a crash budget of leases, all retries, restarts, and listeners that hang one by one.
-      auto const patience = (profile_.max_crashes + 4) * (profile_.lease + 8s) * (1 + profile_.poison) + 120s + stalled_;
+      // Far more than recovery needs: a crash budget of leases, all retries, restarts, and listeners that hang one by
+      // one.
+      auto const patience =
+          (profile_.max_crashes + 4) * (profile_.lease + 8s) * (1 + profile_.poison) + 120s + stalled_;
       if (clock_->now() > healed + patience) {
         throw violation{"I10: " + std::to_string(oracle_->pending().size()) + " events, " + oracle_->pending().front() +
-                        " first, are pending " + std::to_string(std::chrono::duration_cast<std::chrono::seconds>(patience).count()) +
+                        " first, are pending " +
+                        std::to_string(std::chrono::duration_cast<std::chrono::seconds>(patience).count()) +
                         " s after everything healed"};
       }
       if (steps_ > step_limit) throw violation{"I10: more steps than any run needs: somebody spins"};

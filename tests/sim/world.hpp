@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 /// What a seed draws: which faults there are, and how often. Few kinds at a time find more than all at once.
 struct profile {
   int nodes = 2;
-  bool exclusive = false;      ///< single_node: one works, the others stand by.
+  bool exclusive = false;  ///< single_node: one works, the others stand by.
   std::size_t workers = 2;
   std::size_t batch = 10;
   std::size_t hot = 20;
@@ -37,7 +37,7 @@ struct profile {
   std::int32_t max_attempts = 4;
   std::int32_t max_crashes = 3;
   int transactions = 25;
-  milliseconds chaos = 60s;    ///< How long faults and writes go on.
+  milliseconds chaos = 60s;  ///< How long faults and writes go on.
 
   double fail_before = 0, fail_after = 0, fail_later = 0, refuse = 0;  ///< Share of requests.
   int kills = 0, freezes = 0, cuts = 0, stops = 0;
@@ -50,10 +50,10 @@ struct profile {
 
 struct outcome_of_run {
   bool ok = true;
-  std::string broken;              ///< The rule and what broke it.
+  std::string broken;  ///< The rule and what broke it.
   std::vector<std::string> trace;
   std::uint64_t steps = 0;
-  instant healed{}, finished{};    ///< When faults ended, and when the last event did.
+  instant healed{}, finished{};  ///< When faults ended, and when the last event did.
 };
 
 class sim_node;

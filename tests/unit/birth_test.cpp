@@ -209,9 +209,10 @@ TEST_F(Birth, R2_ATransactionThatCannotReportItsEndMakesNoHotEvents) {
   auto const real = join(tx);
   static transaction_ref const* inner = nullptr;
   inner = &real;
-  static constexpr transaction_operations silent{.kind = "memory",
-                                                 .active = [](void const*) noexcept { return inner->active(); },
-                                                 .enlist = [](void*, std::shared_ptr<transaction_observer>) { return false; }};
+  static constexpr transaction_operations silent{
+      .kind = "memory",
+      .active = [](void const*) noexcept { return inner->active(); },
+      .enlist = [](void*, std::shared_ptr<transaction_observer>) { return false; }};
   auto const e = event::json("t", "1", {.id = "a"});
   n.core->write(transaction_ref{&tx, silent}, std::span{&e, 1});
   EXPECT_EQ(n.look([](engine& g) { return g.hot_slots_used(); }), 0U);

@@ -31,7 +31,9 @@ enum class unnamed { value };
 
 template <>
 struct codec<ping> {
-  static encoded encode(ping const& p) { return {std::string(1, static_cast<char>(p.value)), payload_kind::bytes, "application/x-ping"}; }
+  static encoded encode(ping const& p) {
+    return {std::string(1, static_cast<char>(p.value)), payload_kind::bytes, "application/x-ping"};
+  }
   static ping decode(event const& e) { return {static_cast<unsigned char>(e.payload().at(0))}; }
 };
 

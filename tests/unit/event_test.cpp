@@ -62,7 +62,8 @@ TEST(Event, CopiesShareTheirMemory) {
 }
 
 TEST(EventRefused, PayloadOverTheLimitNamesBoth) {
-  auto const [field, text] = refusal([] { static_cast<void>(event::json("t", '"' + std::string(1 << 20, 'x') + '"')); });
+  auto const [field, text] =
+      refusal([] { static_cast<void>(event::json("t", '"' + std::string(1 << 20, 'x') + '"')); });
   EXPECT_EQ(field, "payload");
   EXPECT_THAT(text, HasSubstr("1048578 bytes, the limit is 1048576"));
 }
@@ -118,7 +119,8 @@ TEST(EventRefused, Headers) {
 }
 
 TEST(EventRefused, WhatIsNotJson) {
-  for (auto const* text : {"", " ", "{", "{'a':1}", "[1,]", "nul", "NaN", "1 2", "\"\xff\"", "\xEF\xBB\xBF{}", "// x\n1", "{\"a\":1,}", "\"\\ud800\""}) {
+  for (auto const* text : {"", " ", "{", "{'a':1}", "[1,]", "nul", "NaN", "1 2", "\"\xff\"", "\xEF\xBB\xBF{}",
+                           "// x\n1", "{\"a\":1,}", "\"\\ud800\""}) {
     EXPECT_EQ(refusal([&] { static_cast<void>(event::json("t", text)); }).first, "payload") << text;
   }
   EXPECT_EQ(refusal([] { static_cast<void>(event::json("t", std::string{"{}\0{}", 5})); }).first, "payload") << "NUL";
@@ -133,7 +135,8 @@ TEST(EventRefused, JsonThatNestsTooDeep) {
   auto const [field, text] = refusal([&] { static_cast<void>(event::json("t", nested(513))); });
   EXPECT_EQ(field, "payload");
   EXPECT_THAT(text, HasSubstr("513 deep, the limit is 512"));
-  EXPECT_NO_THROW(static_cast<void>(event::json("t", '"' + std::string(2000, '[') + '"'))) << "brackets in a string do not nest";
+  EXPECT_NO_THROW(static_cast<void>(event::json("t", '"' + std::string(2000, '[') + '"')))
+      << "brackets in a string do not nest";
 }
 
 TEST(EventRefused, BytesWithoutAContentType) {

@@ -359,7 +359,10 @@ TEST_F(Node, SurvivesAStoreThatFailsNowAndThen) {
     auto const n = ++calls;
     return n % 5 == 1 ? testing::fault::before : n % 7 == 1 ? testing::fault::after : testing::fault::none;
   });
-  multi_node_options o{.store = flaky, .poll = {.every = 5ms}, .retry = {.max_attempts = 50, .backoff = {.base = 1ms, .cap = 2ms}}, .log = nullptr};
+  multi_node_options o{.store = flaky,
+                       .poll = {.every = 5ms},
+                       .retry = {.max_attempts = 50, .backoff = {.base = 1ms, .cap = 2ms}},
+                       .log = nullptr};
   o.listeners.on("t", [this](delivery const& d) -> result {
     if (d.attempt == 1) return failed{"once"};
     tally_.add(d.id);

@@ -19,7 +19,8 @@ using std::chrono::milliseconds;
 constexpr std::string_view alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 core::ulid any_ulid() {
-  return {*rc::gen::inRange<std::uint64_t>(0, std::uint64_t{1} << 48U), *rc::gen::arbitrary<std::uint16_t>(), *rc::gen::arbitrary<std::uint64_t>()};
+  return {*rc::gen::inRange<std::uint64_t>(0, std::uint64_t{1} << 48U), *rc::gen::arbitrary<std::uint16_t>(),
+          *rc::gen::arbitrary<std::uint64_t>()};
 }
 
 RC_GTEST_PROP(Ulid, TextSortsLikeTheValue, ()) {
@@ -83,33 +84,36 @@ TEST(Backoff, IsTheSeedsFormula) {
 
 // Text of one to four bytes a character, without NUL.
 rc::Gen<std::string> any_text() {
-  return rc::gen::map(rc::gen::container<std::vector<std::uint32_t>>(rc::gen::inRange<std::uint32_t>(1, 0x10FFFF)), [](auto const& points) {
-    std::string s;
-    for (auto p : points) {
-      if (p >= 0xD800 && p <= 0xDFFF) p = 0x41;
-      if (p < 0x80) {
-        s += static_cast<char>(p);
-      } else if (p < 0x800) {
-        s += static_cast<char>(0xC0U | (p >> 6U));
-        s += static_cast<char>(0x80U | (p & 63U));
-      } else if (p < 0x10000) {
-        s += static_cast<char>(0xE0U | (p >> 12U));
-        s += static_cast<char>(0x80U | ((p >> 6U) & 63U));
-        s += static_cast<char>(0x80U | (p & 63U));
-      } else {
-        s += static_cast<char>(0xF0U | (p >> 18U));
-        s += static_cast<char>(0x80U | ((p >> 12U) & 63U));
-        s += static_cast<char>(0x80U | ((p >> 6U) & 63U));
-        s += static_cast<char>(0x80U | (p & 63U));
-      }
-    }
-    return s;
-  });
+  return rc::gen::map(rc::gen::container<std::vector<std::uint32_t>>(rc::gen::inRange<std::uint32_t>(1, 0x10FFFF)),
+                      [](auto const& points) {
+                        std::string s;
+                        for (auto p : points) {
+                          if (p >= 0xD800 && p <= 0xDFFF) p = 0x41;
+                          if (p < 0x80) {
+                            s += static_cast<char>(p);
+                          } else if (p < 0x800) {
+                            s += static_cast<char>(0xC0U | (p >> 6U));
+                            s += static_cast<char>(0x80U | (p & 63U));
+                          } else if (p < 0x10000) {
+                            s += static_cast<char>(0xE0U | (p >> 12U));
+                            s += static_cast<char>(0x80U | ((p >> 6U) & 63U));
+                            s += static_cast<char>(0x80U | (p & 63U));
+                          } else {
+                            s += static_cast<char>(0xF0U | (p >> 18U));
+                            s += static_cast<char>(0x80U | ((p >> 12U) & 63U));
+                            s += static_cast<char>(0x80U | ((p >> 6U) & 63U));
+                            s += static_cast<char>(0x80U | (p & 63U));
+                          }
+                        }
+                        return s;
+                      });
 }
 
 RC_GTEST_PROP(HeaderCodec, WhatIsEncodedComesBack, ()) {
   headers h;
-  for (auto const& [k, v] : *rc::gen::container<std::vector<std::pair<std::string, std::string>>>(rc::gen::pair(any_text(), any_text()))) h[k] = v;
+  for (auto const& [k, v] :
+       *rc::gen::container<std::vector<std::pair<std::string, std::string>>>(rc::gen::pair(any_text(), any_text())))
+    h[k] = v;
   RC_ASSERT(core::decode_headers(core::encode_headers(h)) == h);
 }
 
@@ -132,7 +136,8 @@ RC_GTEST_PROP(Scrub, GoodTextIsLeftAlone, ()) {
 }
 
 // Either an event is made and every rule holds for it, or it is refused with the name of a field.
-RC_GTEST_PROP(EventValidation, AcceptsOrNamesAField, (std::string const& type, std::string const& id, std::string const& tenant, std::string const& payload)) {
+RC_GTEST_PROP(EventValidation, AcceptsOrNamesAField,
+              (std::string const& type, std::string const& id, std::string const& tenant, std::string const& payload)) {
   try {
     auto const e = event::json(type, payload, {.id = id, .tenant = tenant});
     RC_ASSERT(!e.type().empty());

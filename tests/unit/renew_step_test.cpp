@@ -17,11 +17,12 @@ class RenewStep : public ::testing::Test {
 TEST_F(RenewStep, R6_EverythingHeldIsRenewed) {
   n.renew();
   for (auto const* id : {"queued", "running", "finished"}) n.commit(id);
-  n.deliver();             // "queued" has run and waits to be settled
+  n.deliver();  // "queued" has run and waits to be settled
   auto const t = n.start();
   n.advance(8s);
   EXPECT_TRUE(n.renew());
-  for (auto const* id : {"queued", "running", "finished"}) EXPECT_EQ(db.row(id).lease_until, db.clock->now() + 30s) << id;
+  for (auto const* id : {"queued", "running", "finished"})
+    EXPECT_EQ(db.row(id).lease_until, db.clock->now() + 30s) << id;
 }
 
 TEST_F(RenewStep, R6_AtAQuarterOfTheLease) {

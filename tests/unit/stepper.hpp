@@ -25,7 +25,8 @@ using ::testing::SizeIs;
 struct table {
   std::shared_ptr<testing::manual_clock> clock = std::make_shared<testing::manual_clock>();
   memory::commit_fate next_commit = memory::commit_fate::ok;
-  std::shared_ptr<outbox::store> store = memory::open({.clock = clock, .at_commit = [this] { return std::exchange(next_commit, memory::commit_fate::ok); }});
+  std::shared_ptr<outbox::store> store = memory::open(
+      {.clock = clock, .at_commit = [this] { return std::exchange(next_commit, memory::commit_fate::ok); }});
 
   row_view row(std::string const& id) { return store->inspect().find(id).value(); }
 
@@ -42,7 +43,8 @@ struct table {
 };
 
 /// The options of a stepper, with leases and times that are easy to count with.
-inline node_settings step_settings(std::shared_ptr<outbox::store> store, std::shared_ptr<clock const> c, std::string name = "n") {
+inline node_settings step_settings(std::shared_ptr<outbox::store> store, std::shared_ptr<clock const> c,
+                                   std::string name = "n") {
   node_settings s;
   s.store = std::move(store);
   listeners l;
@@ -58,16 +60,21 @@ inline node_settings step_settings(std::shared_ptr<outbox::store> store, std::sh
 
 class stepper {
  public:
-  explicit stepper(table& t, std::string name = "n", std::function<void(node_settings&)> const& change = {}) : table_{t} {
-    auto s = step_settings(std::make_shared<testing::faulty_store>(t.store,
-                                                                   [this](testing::operation what) {
-                                                                     asked.push_back(what);
-                                                                     if (away) return testing::fault::before;
-                                                                     auto const f = what == fail_what ? std::exchange(fail_how, testing::fault::none) : testing::fault::none;
-                                                                     return f;
-                                                                   }),
+  explicit stepper(table& t, std::string name = "n", std::function<void(node_settings&)> const& change = {})
+      : table_{t} {
+    auto s = step_settings(std::make_shared<testing::faulty_store>(
+                               t.store,
+                               [this](testing::operation what) {
+                                 asked.push_back(what);
+                                 if (away) return testing::fault::before;
+                                 auto const f = what == fail_what ? std::exchange(fail_how, testing::fault::none)
+                                                                  : testing::fault::none;
+                                 return f;
+                               }),
                            t.clock, std::move(name));
-    s.log = [this](log_level level, std::string_view text) { log.push_back(std::string{outbox::name(level)} + ": " + std::string{text}); };
+    s.log = [this](log_level level, std::string_view text) {
+      log.push_back(std::string{outbox::name(level)} + ": " + std::string{text});
+    };
     if (change) change(s);
     core = std::make_shared<node_core>(std::move(s));
   }
@@ -88,7 +95,9 @@ class stepper {
   auto look(F&& f) {
     return core->with_engine(std::forward<F>(f));
   }
-  [[nodiscard]] node_counters counters() { return look([](engine& e) { return e.counters(); }); }
+  [[nodiscard]] node_counters counters() {
+    return look([](engine& e) { return e.counters(); });
+  }
 
   // Steps; each says whether there was something to do.
   bool poll() {

@@ -15,18 +15,22 @@ TEST(Utf8, CountsCharacters) {
 }
 
 TEST(Utf8, RefusesWhatTheStandardRefuses) {
-  for (auto const* bad : {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xED\xBF\xBF", "\xF0\x80\x80\x80",
-                          "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xC3", "\xE2\x82", "\xF0\x9F\x98", "a\xFF", "\xC3\x28"}) {
+  for (auto const* bad : {"\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xE0\x9F\xBF", "\xED\xA0\x80",
+                          "\xED\xBF\xBF", "\xF0\x80\x80\x80", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80",
+                          "\xF5\x80\x80\x80", "\xC3", "\xE2\x82", "\xF0\x9F\x98", "a\xFF", "\xC3\x28"}) {
     EXPECT_FALSE(utf8_length(bad)) << bad;
   }
-  for (auto const* good : {"\xC2\x80", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
+  for (auto const* good :
+       {"\xC2\x80", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
     EXPECT_EQ(utf8_length(good), 1U) << good;
   }
 }
 
 TEST(Scrub, MakesAnythingStorable) {
   EXPECT_EQ(scrub("fine é", 100), "fine é");
-  EXPECT_EQ(scrub(std::string{"a\0b", 3}, 100), "a\xEF\xBF\xBD" "b");
+  EXPECT_EQ(scrub(std::string{"a\0b", 3}, 100),
+            "a\xEF\xBF\xBD"
+            "b");
   EXPECT_EQ(scrub("a\xFF", 100), "a\xEF\xBF\xBD");
   EXPECT_EQ(scrub("ééé", 2), "éé");
   EXPECT_EQ(utf8_length(scrub(std::string(10'000, '\xF0'), 4000)), 4000U);
@@ -45,7 +49,8 @@ TEST(HeaderCodec, NothingIsNothing) {
 }
 
 TEST(HeaderCodec, RefusesWhatIsNotAnObjectOfStrings) {
-  for (auto const* bad : {"[]", "1", "{\"a\":1}", "{\"a\":null}", "{\"a\":\"b\"", "x"}) EXPECT_FALSE(decode_headers(bad)) << bad;
+  for (auto const* bad : {"[]", "1", "{\"a\":1}", "{\"a\":null}", "{\"a\":\"b\"", "x"})
+    EXPECT_FALSE(decode_headers(bad)) << bad;
 }
 
 TEST(HeaderCodec, ReadsForeignObjects) {

@@ -21,7 +21,8 @@ TEST_F(Work, TwoOfThreeTurnsAreHot) {
   for (int i = 0; i < 6; ++i) db.put("cold" + std::to_string(i));
   n.poll_all();
   for (int i = 0; i < 6; ++i) n.commit("hot" + std::to_string(i));
-  EXPECT_THAT(n.deliver_all(), ElementsAre("hot0", "hot1", "cold0", "hot2", "hot3", "cold1", "hot4", "hot5", "cold2", "cold3", "cold4", "cold5"));
+  EXPECT_THAT(n.deliver_all(), ElementsAre("hot0", "hot1", "cold0", "hot2", "hot3", "cold1", "hot4", "hot5", "cold2",
+                                           "cold3", "cold4", "cold5"));
 }
 
 TEST_F(Work, AnEmptyQueueGivesItsTurnAway) {
@@ -109,9 +110,7 @@ TEST_F(Work, ARouteHasItsOwnPatience) {
   EXPECT_EQ(db.row("a").status, event_status::dead) << "two attempts, not the node's three";
 }
 
-TEST_F(Work, ANegativeWaitIsNoWait) {
-  EXPECT_EQ(after(failed{"x", -5s}).available_at, db.clock->now());
-}
+TEST_F(Work, ANegativeWaitIsNoWait) { EXPECT_EQ(after(failed{"x", -5s}).available_at, db.clock->now()); }
 
 TEST_F(Work, R5_AReasonIsMadeStorable) {
   auto const r = after(dead{std::string{"bad \xff and \0 long ", 18} + std::string(5000, 'x')});

@@ -1,0 +1,54 @@
+// The statements of one database, with the table's name in them.
+//
+// Parameters are positional and the same for every dialect; an instant that the database computes is a `from_now`. A
+// statement that ends rows repeats every condition: id, token, unfinished.
+#pragma once
+
+#include <outbox/detail/sql_export.hpp>
+#include <string>
+
+namespace outbox::inline v0::sql {
+
+struct dialect {
+  std::string kind;                ///< "sqlite", …
+  bool claim_reads_first = false;  ///< A claim looks without a lock before it takes one.
+  std::string begin, commit, rollback;
+
+  // event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, available_at, created_at,
+  // inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, payload_bytes
+  std::string insert;
+
+  std::string any_due;     ///< now -> a row if something is due
+  std::string due;         ///< now -> claimable rows in claim order: `row_columns`, then the claimable instant
+  std::string take;        ///< token, now, lease end, seq
+  std::string kill;        ///< now, error, seq
+  std::string next_due;    ///< now -> the first claimable instant after it
+  std::string next_grown;  ///< now, skip_recent -> the first insert that is due and still too young
+
+  // Each ends with: seq, event_id, token. With seq 0 the row is found by its id.
+  std::string settle_done;     ///< now, progress
+  std::string settle_retry;    ///< counted, due, error, progress
+  std::string settle_defer;    ///< due, error or NULL, progress
+  std::string settle_dead;     ///< counted, now, error, progress
+  std::string settle_release;  ///< (nothing)
+  std::string renew;           ///< lease end
+
+  std::string release_token;     ///< token
+  std::string expire_others;     ///< now, incarnation + "/"
+  std::string find;              ///< event_id -> `row_columns`
+  std::string exists;            ///< event_id
+  std::string counts;            ///< -> status, count
+  std::string announce;          ///< incarnation, name, version, mode, lease ms, held, lease end
+  std::string forget_old_nodes;  ///< a day ago
+  std::string retire;            ///< incarnation
+  std::string nodes;             ///< now -> incarnation, name, version, mode, lease ms, held
+  std::string purge;             ///< done?, dead?, ended before, limit
+  std::string dead;              ///< type or NULL, aggregate or NULL, limit -> `row_columns`
+  std::string count_dead;        ///< type or NULL, aggregate or NULL
+  std::string replay;            ///< now, event_id
+  std::string replay_some;       ///< now, type or NULL, aggregate or NULL, died by, limit
+};
+
+[[nodiscard]] OUTBOX_SQL_EXPORT dialect sqlite_statements(std::string const& table);
+
+}  // namespace outbox::inline v0::sql

@@ -1,0 +1,333 @@
+#include "sql/sql_store.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <outbox/error.hpp>
+
+#include "core/header_codec.hpp"
+#include "sql/sql_rows.hpp"
+
+namespace outbox::inline v0::sql {
+namespace {
+
+using std::chrono::milliseconds;
+
+value or_null(std::string const& s) { return s.empty() ? value{} : value{std::string_view{s}}; }
+
+// Rows in primary-key order: two nodes that settle at once lock in the same order. A row that is named twice stays in
+// its order.
+template <class Items, class Key>
+std::vector<std::size_t> in_key_order(Items const& items, Key key) {
+  std::vector<std::size_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    auto const& x = key(items[a]);
+    auto const& y = key(items[b]);
+    return std::tie(x.locator, x.id) < std::tie(y.locator, y.id);
+  });
+  return order;
+}
+
+}  // namespace
+
+sql_store::sql_store(dialect d) : dialect_{std::move(d)} {}
+sql_store::~sql_store() = default;
+
+store_capabilities sql_store::capabilities() const noexcept { return {.kind = dialect_.kind}; }
+
+void sql_store::in_transaction(work const& f) {
+  with_writer([&](connection& c) {
+    c.execute(dialect_.begin);
+    try {
+      f(c);
+      c.execute(dialect_.commit);
+    } catch (...) {
+      // Some errors have rolled back already; a second ROLLBACK would hide the first error.
+      try {
+        if (c.in_transaction()) c.execute(dialect_.rollback);
+      } catch (error const&) {  // NOLINT(bugprone-empty-catch): the connection is replaced if it is broken
+      }
+      throw;
+    }
+  });
+}
+
+void sql_store::insert(transaction_ref tx, std::span<insertion const> rows) {
+  with_caller(tx, [&](connection& c) {
+    for (auto const& i : rows) {
+      auto const headers = core::encode_headers(i.what->headers());
+      c.execute(dialect_.insert, insert_parameters(i, headers), {});
+    }
+  });
+}
+
+struct sql_store::candidates {
+  struct kill {
+    std::int64_t seq;
+    killed_row row;
+  };
+  std::vector<claimed_row> take;
+  std::vector<kill> killed;
+};
+
+claim_reply sql_store::claim(claim_request const& request) {
+  claim_reply reply;
+  reply.now = now();
+  if (dialect_.claim_reads_first) {
+    bool due = false;
+    with_reader([&](connection& c) {
+      c.execute(dialect_.any_due, {reply.now}, [&](row const&) { return !(due = true); });
+      if (!due) look_ahead(c, request, reply);
+    });
+    if (!due) return reply;
+  }
+  in_transaction([&](connection& c) {
+    reply = {};
+    reply.now = now();
+    auto chosen = choose(c, request, reply);
+    look_ahead(c, request, reply);
+    take(c, request, chosen, reply);
+  });
+  return reply;
+}
+
+// Walks the due rows in claim order and stops as soon as there is enough: what lies behind costs nothing.
+sql_store::candidates sql_store::choose(connection& c, claim_request const& request, claim_reply& reply) {
+  candidates chosen;
+  std::size_t bytes = 0;
+  bool first = true;
+  auto const limit = request.suspects == suspects::take_one ? std::min<std::size_t>(1, request.limit) : request.limit;
+  c.execute(dialect_.due, {reply.now}, [&](row const& r) {
+    std::string malformed;
+    auto v = read_row(r, malformed);
+    if (v.inserted_at > reply.now - request.skip_recent) return true;
+    bool const expired = !v.locked_by.empty();
+    if (expired && request.unowned_only) return true;
+    if (first)
+      reply.oldest_lag = std::max(
+          milliseconds{0}, std::chrono::floor<milliseconds>(reply.now - r.time(columns_of_a_row).value_or(reply.now)));
+    first = false;
+    auto const crashes = v.crashes + (expired ? 1 : 0);
+    if (crashes >= request.max_crashes) {
+      chosen.killed.push_back({v.seq, {v.event.id(), v.event.type(), crashes}});
+      return true;
+    }
+    bool const suspect = crashes == request.max_crashes - 1;
+    if (suspect != (request.suspects == suspects::take_one)) {
+      reply.suspects_waiting = reply.suspects_waiting || suspect;
+      return true;
+    }
+    auto const size = v.event.payload().size();
+    if (chosen.take.size() >= limit || (!chosen.take.empty() && bytes + size > request.max_bytes)) {
+      reply.more = true;
+      return false;
+    }
+    bytes += size;
+    chosen.take.push_back({.handle = {v.event.id(), request.token, v.seq},
+                           .event = v.event,
+                           .attempts = v.attempts,
+                           .crashes = crashes,
+                           .progress = std::move(v.progress),
+                           .malformed = std::move(malformed)});
+    return true;
+  });
+  return chosen;
+}
+
+void sql_store::take(connection& c, claim_request const& request, candidates& chosen, claim_reply& reply) {
+  for (auto& k : chosen.killed) {
+    auto const why =
+        "crash budget exhausted: " + std::to_string(k.row.crashes) + " processes ended while they held this event";
+    if (c.execute(dialect_.kill, {from_now{}, std::string_view{why}, k.seq}) > 0)
+      reply.killed.push_back(std::move(k.row));
+  }
+  for (auto& t : chosen.take) {
+    if (c.execute(dialect_.take,
+                  {std::string_view{request.token}, from_now{}, from_now{request.lease}, t.handle.locator}) > 0) {
+      reply.rows.push_back(std::move(t));
+    }
+  }
+}
+
+void sql_store::look_ahead(connection& c, claim_request const& request, claim_reply& reply) {
+  auto const earlier = [&](std::optional<instant> at) {
+    if (at && (!reply.next_due || *at < *reply.next_due)) reply.next_due = at;
+    return true;
+  };
+  c.execute(dialect_.next_due, {reply.now}, [&](row const& r) { return earlier(r.time(0)); });
+  if (request.skip_recent.count() == 0) return;
+  c.execute(dialect_.next_grown, {reply.now, reply.now - request.skip_recent}, [&](row const& r) {
+    auto const at = r.time(0);
+    return earlier(at ? std::optional{*at + request.skip_recent} : std::nullopt);
+  });
+}
+
+std::int64_t sql_store::settle_one(connection& c, settlement const& s) {
+  value const seq = s.row.locator;
+  value const id = std::string_view{s.row.id};
+  value const token = std::string_view{s.row.token};
+  value const counted = std::int64_t{s.counted};
+  value const error = std::string_view{s.error};
+  value const progress = or_null(s.progress);
+  switch (s.what) {
+    case outcome::delivered: return c.execute(dialect_.settle_done, {from_now{}, progress, seq, id, token});
+    case outcome::retry:
+      return c.execute(dialect_.settle_retry, {counted, from_now{s.delay}, error, progress, seq, id, token});
+    case outcome::defer:
+      return c.execute(dialect_.settle_defer, {from_now{s.delay}, or_null(s.error), progress, seq, id, token});
+    case outcome::dead: return c.execute(dialect_.settle_dead, {counted, from_now{}, error, progress, seq, id, token});
+    case outcome::release: return c.execute(dialect_.settle_release, {seq, id, token});
+  }
+  return 0;
+}
+
+std::vector<bool> sql_store::settle(std::span<settlement const> items) {
+  std::vector<bool> applied(items.size(), false);
+  if (items.empty()) return applied;
+  auto const order = in_key_order(items, [](settlement const& s) -> row_handle const& { return s.row; });
+  in_transaction([&](connection& c) {
+    for (auto const i : order) applied[i] = settle_one(c, items[i]) > 0;
+  });
+  return applied;
+}
+
+std::vector<bool> sql_store::renew(std::span<row_handle const> rows, milliseconds lease) {
+  std::vector<bool> kept(rows.size(), false);
+  if (rows.empty()) return kept;
+  auto const order = in_key_order(rows, [](row_handle const& h) -> row_handle const& { return h; });
+  in_transaction([&](connection& c) {
+    for (auto const i : order) {
+      auto const& h = rows[i];
+      kept[i] = c.execute(dialect_.renew,
+                          {from_now{lease}, h.locator, std::string_view{h.id}, std::string_view{h.token}}) > 0;
+    }
+  });
+  return kept;
+}
+
+std::size_t sql_store::release(std::string_view token) {
+  std::int64_t rows = 0;
+  in_transaction([&](connection& c) { rows = c.execute(dialect_.release_token, {token}); });
+  return static_cast<std::size_t>(rows);
+}
+
+std::size_t sql_store::expire_others(std::string_view incarnation) {
+  std::int64_t rows = 0;
+  auto const prefix = std::string{incarnation} + "/";
+  in_transaction([&](connection& c) {
+    rows = c.execute(dialect_.expire_others, {from_now{}, std::string_view{prefix}});
+  });
+  return static_cast<std::size_t>(rows);
+}
+
+void sql_store::announce(node_row const& n) {
+  in_transaction([&](connection& c) {
+    c.execute(dialect_.announce,
+              {std::string_view{n.incarnation}, std::string_view{n.name}, std::string_view{n.version}, name(n.mode),
+               std::int64_t{n.lease.count()}, static_cast<std::int64_t>(n.held), from_now{n.lease}});
+    c.execute(dialect_.forget_old_nodes, {from_now{-std::chrono::hours{24}}});
+  });
+}
+
+void sql_store::retire(std::string_view incarnation) {
+  in_transaction([&](connection& c) { c.execute(dialect_.retire, {incarnation}); });
+}
+
+std::vector<node_row> sql_store::nodes() {
+  std::vector<node_row> live;
+  with_reader([&](connection& c) {
+    c.execute(dialect_.nodes, {from_now{}}, [&](row const& r) {
+      node_row n{
+          .incarnation = std::string{r.text(0)}, .name = std::string{r.text(1)}, .version = std::string{r.text(2)}};
+      for (auto const m : {node_mode::single_node, node_mode::multi_node, node_mode::ordered, node_mode::writer_only}) {
+        if (name(m) == r.text(3)) n.mode = m;
+      }
+      n.lease = milliseconds{r.integer(4)};
+      n.held = static_cast<std::uint64_t>(r.integer(5));
+      live.push_back(std::move(n));
+      return true;
+    });
+  });
+  return live;
+}
+
+std::size_t sql_store::purge(purge_request const& request) {
+  std::int64_t rows = 0;
+  in_transaction([&](connection& c) {
+    rows = c.execute(dialect_.purge, {std::int64_t{request.done}, std::int64_t{request.dead},
+                                      from_now{-request.retention}, static_cast<std::int64_t>(request.limit)});
+  });
+  return static_cast<std::size_t>(rows);
+}
+
+std::vector<dead_event> sql_store::dead(dead_filter const& filter, std::size_t limit) {
+  std::vector<dead_event> found;
+  with_reader([&](connection& c) {
+    c.execute(dialect_.dead,
+              {or_null(filter.event_type), or_null(filter.aggregate_type), static_cast<std::int64_t>(limit)},
+              [&](row const& r) {
+                std::string malformed;
+                auto v = read_row(r, malformed);
+                found.push_back({v.event, v.attempts, v.crashes, std::move(v.last_error), v.done_at});
+                return true;
+              });
+  });
+  return found;
+}
+
+std::uint64_t sql_store::count_dead(dead_filter const& filter) {
+  std::int64_t count = 0;
+  with_reader([&](connection& c) {
+    c.execute(dialect_.count_dead, {or_null(filter.event_type), or_null(filter.aggregate_type)}, [&](row const& r) {
+      count = r.integer(0);
+      return false;
+    });
+  });
+  return static_cast<std::uint64_t>(count);
+}
+
+bool sql_store::replay(std::string_view id) {
+  std::int64_t rows = 0;
+  in_transaction([&](connection& c) { rows = c.execute(dialect_.replay, {from_now{}, id}); });
+  return rows > 0;
+}
+
+std::size_t sql_store::replay_some(dead_filter const& filter, instant died_by, std::size_t limit) {
+  std::int64_t rows = 0;
+  in_transaction([&](connection& c) {
+    rows = c.execute(dialect_.replay_some, {from_now{}, or_null(filter.event_type), or_null(filter.aggregate_type),
+                                            died_by, static_cast<std::int64_t>(limit)});
+  });
+  return static_cast<std::size_t>(rows);
+}
+
+std::optional<row_view> sql_store::find(std::string_view id) {
+  std::optional<row_view> found;
+  with_reader([&](connection& c) {
+    c.execute(dialect_.find, {id}, [&](row const& r) {
+      std::string malformed;
+      found = read_row(r, malformed);
+      return false;
+    });
+  });
+  return found;
+}
+
+table_counts sql_store::counts() {
+  table_counts counts;
+  with_reader([&](connection& c) {
+    c.execute(dialect_.counts, {}, [&](row const& r) {
+      auto const n = static_cast<std::uint64_t>(r.integer(1));
+      switch (static_cast<event_status>(r.integer(0))) {
+        case event_status::created: counts.created = n; break;
+        case event_status::delivered: counts.done = n; break;
+        case event_status::retry: counts.retry = n; break;
+        case event_status::dead: counts.dead = n; break;
+      }
+      return true;
+    });
+  });
+  return counts;
+}
+
+}  // namespace outbox::inline v0::sql

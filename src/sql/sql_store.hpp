@@ -1,0 +1,67 @@
+// One store for every SQL database: the protocol in terms of a dialect's statements. A database adds its connections,
+// and overrides what it can do in fewer statements.
+#pragma once
+
+#include <functional>
+#include <outbox/sql/connection.hpp>
+#include <outbox/store.hpp>
+#include <string>
+#include <vector>
+
+#include "sql/dialect.hpp"
+
+namespace outbox::inline v0::sql {
+
+class OUTBOX_SQL_EXPORT sql_store : public store, public inspector {
+ public:
+  ~sql_store() override;
+
+  store_capabilities capabilities() const noexcept override;
+  void insert(transaction_ref tx, std::span<insertion const> rows) override;
+  claim_reply claim(claim_request const& request) override;
+  std::vector<bool> settle(std::span<settlement const> items) override;
+  std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
+  std::size_t release(std::string_view token) override;
+  void announce(node_row const& node) override;
+  void retire(std::string_view incarnation) override;
+  std::size_t purge(purge_request const& request) override;
+  std::vector<dead_event> dead(dead_filter const& filter, std::size_t limit) override;
+  std::uint64_t count_dead(dead_filter const& filter) override;
+  bool replay(std::string_view id) override;
+  std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) override;
+  inspector& inspect() override { return *this; }
+
+  std::optional<row_view> find(std::string_view id) override;
+  table_counts counts() override;
+  std::vector<node_row> nodes() override;
+
+ protected:
+  using work = std::function<void(connection&)>;
+
+  explicit sql_store(dialect d);
+
+  /// Runs `f` on a connection of the store's own. One for statements that change rows, one for those that only read, so
+  /// that looking never waits for changing.
+  virtual void with_writer(work const& f) = 0;
+  virtual void with_reader(work const& f) = 0;
+
+  /// Runs `f` on the caller's connection. Throws `error` (wrong_transaction) if it is not to this database.
+  virtual void with_caller(transaction_ref tx, work const& f) = 0;
+
+  /// In a transaction of its own on the writer; rolled back if `f` throws.
+  void in_transaction(work const& f);
+
+  std::size_t expire_others(std::string_view incarnation);
+  [[nodiscard]] dialect const& statements() const noexcept { return dialect_; }
+
+ private:
+  struct candidates;
+  [[nodiscard]] candidates choose(connection& c, claim_request const& request, claim_reply& reply);
+  void take(connection& c, claim_request const& request, candidates& chosen, claim_reply& reply);
+  void look_ahead(connection& c, claim_request const& request, claim_reply& reply);
+  [[nodiscard]] std::int64_t settle_one(connection& c, settlement const& s);
+
+  dialect dialect_;
+};
+
+}  // namespace outbox::inline v0::sql

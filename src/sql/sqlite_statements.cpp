@@ -1,0 +1,112 @@
+#include "sql/dialect.hpp"
+#include "sql/table_name.hpp"
+
+namespace outbox::inline v0::sql {
+namespace {
+
+// The claimable instant, to the letter as in the index of schema/sqlite: SQLite matches index expressions as text.
+// Foreign writers may put a T between date and time.
+#define CLAIMABLE "max(replace(available_at, 'T', ' '), coalesce(lease_until, ''))"
+
+// In the order that sql_rows.cpp reads.
+#define ROW_COLUMNS                                                                                                   \
+  "seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, status, attempts, crashes, " \
+  "available_at, created_at, inserted_at, done_at, last_error, locked_by, lease_until, ordering_key, progress, "      \
+  "content_type, payload_bytes"
+
+#define PENDING "status IN (0, 2)"
+
+// By primary key where the claim told it; a birth does not know it and is found by its id.
+#define OWNED(n, m, k)                                                                                      \
+  " WHERE seq = CASE ?" #n " WHEN 0 THEN (SELECT seq FROM outbox_event WHERE event_id = ?" #m ") ELSE ?" #n \
+  " END"                                                                                                    \
+  " AND event_id = ?" #m " AND locked_by = ?" #k " AND " PENDING
+
+#define NO_OWNER "locked_by = NULL, locked_at = NULL, lease_until = NULL"
+
+}  // namespace
+
+dialect sqlite_statements(std::string const& table) {
+  auto const t = [&](std::string_view sql) { return with_table(sql, table); };
+  dialect d;
+  d.kind = "sqlite";
+  d.claim_reads_first = true;
+  d.begin = "BEGIN IMMEDIATE";
+  d.commit = "COMMIT";
+  d.rollback = "ROLLBACK";
+  d.insert =
+      t("INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, "
+        "status, attempts, "
+        "available_at, created_at, inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, "
+        "payload_bytes) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)");
+
+  d.any_due = t("SELECT 1 FROM outbox_event WHERE " PENDING " AND " CLAIMABLE " <= ?1 LIMIT 1");
+  d.due = t("SELECT " ROW_COLUMNS ", " CLAIMABLE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
+            " <= ?1 ORDER BY " CLAIMABLE ", seq");
+  d.take =
+      t("UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL), locked_by = ?1, locked_at = ?2, "
+        "lease_until = ?3 "
+        "WHERE seq = ?4 AND " PENDING);
+  d.kill =
+      t("UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL), status = 3, done_at = ?1, last_error = "
+        "?2, " NO_OWNER " WHERE seq = ?3 AND " PENDING);
+  d.next_due = t("SELECT " CLAIMABLE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE " > ?1 ORDER BY " CLAIMABLE
+                 " LIMIT 1");
+  d.next_grown = t("SELECT min(coalesce(inserted_at, created_at)) FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
+                   " <= ?1 AND coalesce(inserted_at, created_at) > ?2");
+
+  d.settle_done =
+      t("UPDATE outbox_event SET status = 1, done_at = ?1, progress = ?2, last_error = NULL, crashes = 0, " NO_OWNER
+            OWNED(3, 4, 5));
+  d.settle_retry =
+      t("UPDATE outbox_event SET status = 2, attempts = attempts + ?1, available_at = ?2, last_error = ?3, progress = "
+        "?4, crashes = 0, " NO_OWNER OWNED(5, 6, 7));
+  d.settle_defer =
+      t("UPDATE outbox_event SET status = 0, available_at = ?1, last_error = coalesce(?2, last_error), progress = ?3, "
+        "crashes = 0, " NO_OWNER OWNED(4, 5, 6));
+  d.settle_dead =
+      t("UPDATE outbox_event SET status = 3, attempts = attempts + ?1, done_at = ?2, last_error = ?3, progress = ?4, "
+        "crashes = 0, " NO_OWNER OWNED(5, 6, 7));
+  d.settle_release = t("UPDATE outbox_event SET " NO_OWNER OWNED(1, 2, 3));
+  d.renew = t("UPDATE outbox_event SET lease_until = ?1" OWNED(2, 3, 4));
+
+  // Rows with an owner have a claimable instant of their lease or later, so the index has them all; there are few.
+  d.release_token = t("UPDATE outbox_event SET " NO_OWNER " WHERE " PENDING " AND locked_by = ?1");
+  d.expire_others = t("UPDATE outbox_event SET lease_until = ?1 WHERE " PENDING
+                      " AND locked_by IS NOT NULL AND lease_until > ?1 AND substr(locked_by, 1, length(?2)) <> ?2");
+  d.find = t("SELECT " ROW_COLUMNS " FROM outbox_event WHERE event_id = ?1");
+  d.exists = t("SELECT 1 FROM outbox_event WHERE event_id = ?1");
+  d.counts = t("SELECT status, count(*) FROM outbox_event GROUP BY status");
+
+  d.announce = t(
+      "INSERT INTO outbox_node (incarnation, name, version, mode, lease_ms, held, lease_until) VALUES (?1, ?2, ?3, ?4, "
+      "?5, ?6, ?7) "
+      "ON CONFLICT (incarnation) DO UPDATE SET name = excluded.name, version = excluded.version, mode = excluded.mode, "
+      "lease_ms = excluded.lease_ms, held = excluded.held, lease_until = excluded.lease_until");
+  d.forget_old_nodes = t("DELETE FROM outbox_node WHERE lease_until < ?1");
+  d.retire = t("DELETE FROM outbox_node WHERE incarnation = ?1");
+  d.nodes =
+      t("SELECT incarnation, name, version, mode, lease_ms, held FROM outbox_node WHERE lease_until > ?1 ORDER BY "
+        "incarnation");
+
+  d.purge =
+      t("DELETE FROM outbox_event WHERE seq IN (SELECT seq FROM outbox_event WHERE status IN (CASE ?1 WHEN 1 THEN 1 "
+        "END, CASE ?2 WHEN 1 THEN 3 END) "
+        "AND done_at <= ?3 ORDER BY done_at, seq LIMIT ?4)");
+  d.dead = t(
+      "SELECT " ROW_COLUMNS
+      " FROM outbox_event WHERE status = 3 AND (?1 IS NULL OR event_type = ?1) AND (?2 IS NULL OR aggregate_type = ?2) "
+      "ORDER BY seq LIMIT ?3");
+  d.count_dead =
+      t("SELECT count(*) FROM outbox_event WHERE status = 3 AND (?1 IS NULL OR event_type = ?1) AND (?2 IS NULL OR "
+        "aggregate_type = ?2)");
+#define REVIVE "status = 0, attempts = 0, crashes = 0, available_at = ?1, done_at = NULL, last_error = NULL"
+  d.replay = t("UPDATE outbox_event SET " REVIVE " WHERE event_id = ?2 AND status = 3");
+  d.replay_some = t("UPDATE outbox_event SET " REVIVE
+                    " WHERE seq IN (SELECT seq FROM outbox_event WHERE status = 3 AND (?2 IS NULL OR event_type = ?2) "
+                    "AND (?3 IS NULL OR aggregate_type = ?3) AND done_at <= ?4 ORDER BY seq LIMIT ?5)");
+  return d;
+}
+
+}  // namespace outbox::inline v0::sql

@@ -1,0 +1,148 @@
+#include "sqlite/driver.hpp"
+
+#include <thread>
+
+#include "sqlite/instant_text.hpp"
+
+namespace outbox::inline v0::sqlite {
+namespace {
+
+errc code_of(int result) noexcept {
+  switch (result & 0xFF) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_FULL:
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
+    case SQLITE_INTERRUPT:
+    case SQLITE_NOMEM:
+    case SQLITE_PROTOCOL: return errc::unavailable;
+    case SQLITE_CONSTRAINT:
+      if (result == SQLITE_CONSTRAINT_UNIQUE || result == SQLITE_CONSTRAINT_PRIMARYKEY) return errc::duplicate_event;
+      return errc::store_failure;
+    default: return errc::store_failure;
+  }
+}
+
+class shown_row final : public sql::row {
+ public:
+  explicit shown_row(sqlite3_stmt* s) noexcept : s_{s} {}
+  bool null(int c) const override { return sqlite3_column_type(s_, c) == SQLITE_NULL; }
+  std::int64_t integer(int c) const override { return sqlite3_column_int64(s_, c); }
+  std::string_view text(int c) const override {
+    auto const* const bytes = static_cast<char const*>(sqlite3_column_blob(s_, c));
+    return {bytes == nullptr ? "" : bytes, static_cast<std::size_t>(sqlite3_column_bytes(s_, c))};
+  }
+  std::optional<instant> time(int c) const override { return parse_instant(text(c)); }
+
+ private:
+  sqlite3_stmt* s_;
+};
+
+// Puts a kept statement back, whatever happened to it.
+struct reset_statement {
+  void operator()(sqlite3_stmt* s) const noexcept {
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+  }
+};
+
+}  // namespace
+
+error error_of(sqlite3* db, int code, std::string_view doing) {
+  std::string text{doing};
+  text += ": ";
+  text += db == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db);
+  text += " (SQLite code " + std::to_string(code) + ")";
+  return error{code_of(code), text};
+}
+
+handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout) {
+  sqlite3* raw = nullptr;
+  // Each of our connections is used by one thread at a time, so SQLite needs no lock of its own.
+  int const code = sqlite3_open_v2(
+      path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+      nullptr);
+  handle db{raw};
+  if (code != SQLITE_OK) throw error_of(raw, code, "cannot open '" + path + "'");
+  sqlite3_busy_timeout(db.get(), static_cast<int>(busy_timeout.count()));
+  run(db.get(), "PRAGMA journal_mode = WAL");
+  run(db.get(), "PRAGMA synchronous = FULL");
+  return db;
+}
+
+void run(sqlite3* db, std::string const& sql) {
+  if (int const code = sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr); code != SQLITE_OK) {
+    throw error_of(db, sqlite3_extended_errcode(db), "cannot run '" + sql.substr(0, 80) + "'");
+  }
+}
+
+void patience::attach(sqlite3* db) noexcept { sqlite3_busy_handler(db, &patience::wait, this); }
+
+int patience::wait(void* self, int count) noexcept {
+  auto& me = *static_cast<patience*>(self);
+  auto const now = std::chrono::steady_clock::now();
+  if (count == 0) me.since_ = now;
+  if (now - me.since_ > me.limit_) return 0;
+  // Short, and never twice the same, so that two waiters do not meet again and again.
+  std::this_thread::sleep_for(std::chrono::microseconds{100 + (now.time_since_epoch().count() / 64 + count) % 300});
+  return 1;
+}
+
+sqlite3_stmt* driver::prepared(std::string_view sql, statement& once) {
+  if (keep_) {
+    if (auto const it = kept_.find(sql); it != kept_.end()) return it->second.get();
+  }
+  sqlite3_stmt* raw = nullptr;
+  auto const flags = keep_ ? SQLITE_PREPARE_PERSISTENT : 0U;
+  int const code = sqlite3_prepare_v3(db_, sql.data(), static_cast<int>(sql.size()), flags, &raw, nullptr);
+  statement s{raw};
+  if (code != SQLITE_OK) throw error_of(db_, code, "cannot prepare a statement");
+  if (!keep_) {
+    once = std::move(s);
+    return raw;
+  }
+  kept_.emplace(std::string{sql}, std::move(s));
+  return raw;
+}
+
+void driver::bind(sqlite3_stmt* s, int index, sql::value const& v) {
+  // The views live until the call returns, so SQLite need not copy them; a formatted instant is ours and short.
+  auto const bind_time = [&](instant t) {
+    instant_text const text{t};
+    return sqlite3_bind_text(s, index, text.view().data(), static_cast<int>(text.view().size()), SQLITE_TRANSIENT);
+  };
+  int code = SQLITE_OK;
+  if (auto const* const i = std::get_if<std::int64_t>(&v)) {
+    code = sqlite3_bind_int64(s, index, *i);
+  } else if (auto const* const t = std::get_if<std::string_view>(&v)) {
+    code = sqlite3_bind_text64(s, index, t->empty() ? "" : t->data(), t->size(), SQLITE_STATIC, SQLITE_UTF8);
+  } else if (auto const* const b = std::get_if<sql::blob>(&v)) {
+    code = sqlite3_bind_blob64(s, index, b->bytes.empty() ? "" : b->bytes.data(), b->bytes.size(), SQLITE_STATIC);
+  } else if (auto const* const at = std::get_if<instant>(&v)) {
+    code = bind_time(*at);
+  } else if (auto const* const later = std::get_if<sql::from_now>(&v)) {
+    code = bind_time(clock_->now() + later->by);
+  } else {
+    code = sqlite3_bind_null(s, index);
+  }
+  if (code != SQLITE_OK) throw error_of(db_, code, "cannot bind parameter " + std::to_string(index));
+}
+
+std::int64_t driver::execute(std::string_view sql, std::span<sql::value const> parameters,
+                             sql::row_function const& on_row) {
+  statement once;
+  sqlite3_stmt* const s = prepared(sql, once);
+  std::unique_ptr<sqlite3_stmt, reset_statement> const put_back{keep_ ? s : nullptr};
+  for (std::size_t i = 0; i < parameters.size(); ++i) bind(s, static_cast<int>(i) + 1, parameters[i]);
+  shown_row const row{s};
+  while (true) {
+    int const code = sqlite3_step(s);
+    if (code == SQLITE_DONE) break;
+    if (code != SQLITE_ROW) throw error_of(db_, sqlite3_extended_errcode(db_), "cannot run a statement");
+    if (on_row && !on_row(row)) return 0;
+  }
+  return sqlite3_stmt_readonly(s) != 0 ? 0 : sqlite3_changes64(db_);
+}
+
+}  // namespace outbox::inline v0::sqlite

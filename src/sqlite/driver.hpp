@@ -1,0 +1,74 @@
+// The C API of SQLite behind our seam: handles, statements, errors.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <chrono>
+#include <memory>
+#include <outbox/error.hpp>
+#include <outbox/sql/connection.hpp>
+#include <string>
+#include <string_view>
+
+#include "core/routes.hpp"
+
+namespace outbox::inline v0::sqlite {
+
+/// The error of a failed call on `db`. Busy, locked, full, I/O: transient.
+[[nodiscard]] error error_of(sqlite3* db, int code, std::string_view doing);
+
+struct close_handle {
+  void operator()(sqlite3* db) const noexcept { sqlite3_close_v2(db); }
+};
+using handle = std::unique_ptr<sqlite3, close_handle>;
+
+struct finalize_statement {
+  void operator()(sqlite3_stmt* s) const noexcept { sqlite3_finalize(s); }
+};
+using statement = std::unique_ptr<sqlite3_stmt, finalize_statement>;
+
+/// Opens `path` for reading and writing, in WAL mode with `synchronous=FULL`.
+[[nodiscard]] handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout);
+
+/// Runs statements without parameters or results.
+void run(sqlite3* db, std::string const& sql);
+
+/// Waits for locks in short steps until a time is over. SQLite's own handler backs off so far that a waiter can starve
+/// behind a stream of writers.
+class patience {
+ public:
+  explicit patience(std::chrono::milliseconds limit) noexcept : limit_{limit} {}
+  void attach(sqlite3* db) noexcept;
+
+ private:
+  static int wait(void* self, int count) noexcept;
+  std::chrono::milliseconds limit_;
+  std::chrono::steady_clock::time_point since_{};
+};
+
+/// Our seam over a handle that somebody owns. `keep`: statements stay prepared for the next time; only for handles of
+/// our own.
+class driver final : public sql::connection {
+ public:
+  driver(sqlite3* db, clock const& c, bool keep) noexcept : db_{db}, clock_{&c}, keep_{keep} {}
+
+  /// Whose time `from_now` is: a caller's connection may be used by several stores.
+  void use_clock(clock const& c) noexcept { clock_ = &c; }
+
+  [[nodiscard]] bool in_transaction() const noexcept override { return sqlite3_get_autocommit(db_) == 0; }
+  using sql::connection::execute;
+  std::int64_t execute(std::string_view sql, std::span<sql::value const> parameters,
+                       sql::row_function const& on_row) override;
+  [[nodiscard]] sqlite3* raw() const noexcept { return db_; }
+
+ private:
+  [[nodiscard]] sqlite3_stmt* prepared(std::string_view sql, statement& once);
+  void bind(sqlite3_stmt* s, int index, sql::value const& v);
+
+  sqlite3* db_;
+  clock const* clock_;
+  bool keep_;
+  core::text_map<statement> kept_;
+};
+
+}  // namespace outbox::inline v0::sqlite

@@ -1,0 +1,24 @@
+// Instants as SQLite keeps them: text that sorts by time.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <outbox/clock.hpp>
+#include <string_view>
+
+namespace outbox::inline v0::sqlite {
+
+/// "2030-01-31 23:59:59.123456"
+class instant_text {
+ public:
+  explicit instant_text(instant t) noexcept;
+  [[nodiscard]] std::string_view view() const noexcept { return {text_.data(), text_.size()}; }
+
+ private:
+  std::array<char, 26> text_;
+};
+
+/// Reads ours, and what foreign writers may have put: a T in the middle, fewer digits, an offset or Z at the end.
+[[nodiscard]] std::optional<instant> parse_instant(std::string_view text) noexcept;
+
+}  // namespace outbox::inline v0::sqlite

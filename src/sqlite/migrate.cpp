@@ -1,0 +1,120 @@
+#include "sqlite/migrate.hpp"
+
+#include <algorithm>
+#include <outbox/error.hpp>
+#include <vector>
+
+#include "sql/table_name.hpp"
+#include "sqlite/driver.hpp"
+
+namespace outbox::inline v0::sqlite {
+namespace {
+
+using sql::with_table;
+
+// The columns that a table made by the plain outbox DDL has, and nothing of ours.
+constexpr std::string_view adoptable_columns =
+    "event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, status, attempts, available_at, "
+    "created_at, "
+    "done_at, last_error, locked_by, locked_at";
+
+std::vector<std::string> columns_of(driver& d, std::string const& table) {
+  std::vector<std::string> names;
+  d.execute("SELECT name FROM pragma_table_info(?1)", {std::string_view{table}}, [&](sql::row const& r) {
+    names.emplace_back(r.text(0));
+    return true;
+  });
+  return names;
+}
+
+// 0: no schema of ours.
+int version_of(driver& d, std::string const& table) {
+  if (columns_of(d, with_table("outbox_meta", table)).empty()) return 0;
+  int version = 0;
+  d.execute(with_table("SELECT value FROM outbox_meta WHERE name = 'schema_version'", table), {},
+            [&](sql::row const& r) {
+              version = static_cast<int>(r.integer(0));
+              return false;
+            });
+  return version;
+}
+
+[[noreturn]] void refuse(std::string const& text) { throw error{errc::store_failure, text}; }
+
+void refuse_newer(int version) {
+  if (version <= schema_version) return;
+  refuse("the outbox table has schema version " + std::to_string(version) + ", this library knows up to " +
+         std::to_string(schema_version) + ": use a newer library");
+}
+
+// The old table is renamed, the new one made, the rows copied in their order, the old one dropped. Rows that were
+// locked are free: whoever held them is another program.
+void adopt(sqlite3* db, driver& d, std::string const& table, std::vector<std::string> const& have) {
+  auto const old = table + "_adopted";
+  std::string columns;
+  for (std::size_t at = 0; at < adoptable_columns.size();) {
+    auto const end = std::min(adoptable_columns.find(", ", at), adoptable_columns.size());
+    std::string const name{adoptable_columns.substr(at, end - at)};
+    at = end + 2;
+    if (name == "locked_by" || name == "locked_at" || std::ranges::find(have, name) == have.end()) continue;
+    columns += (columns.empty() ? "" : ", ") + name;
+  }
+  run(db, "ALTER TABLE " + table + " RENAME TO " + old);
+  run(db, with_table(schema_sql, table));
+  run(db, "INSERT INTO " + table + " (" + columns + ") SELECT " + columns + " FROM " + old +
+              " ORDER BY created_at, event_id");
+  // Terminal rows of such a table may lack their end; purge counts from it.
+  run(db, "UPDATE " + table + " SET done_at = created_at WHERE status IN (1, 3) AND done_at IS NULL");
+  run(db, "DROP TABLE " + old);
+  static_cast<void>(d);
+}
+
+}  // namespace
+
+migration migrate_handle(sqlite3* db, std::string const& table) {
+  auto const clock = machine_clock();
+  driver d{db, *clock, false};
+  d.execute("BEGIN IMMEDIATE");
+  try {
+    auto const version = version_of(d, table);
+    refuse_newer(version);
+    auto result = migration::nothing;
+    if (version == 0) {
+      auto const have = columns_of(d, table);
+      if (have.empty()) {
+        run(db, with_table(schema_sql, table));
+        result = migration::created;
+      } else if (std::ranges::find(have, "event_id") != have.end() &&
+                 std::ranges::find(have, "available_at") != have.end()) {
+        adopt(db, d, table, have);
+        result = migration::adopted;
+      } else {
+        refuse("there is a table '" + table + "' that is not an outbox table: it has no event_id or no available_at");
+      }
+    }
+    d.execute("COMMIT");
+    return result;
+  } catch (...) {
+    if (d.in_transaction()) sqlite3_exec(db, "ROLLBACK", nullptr, nullptr, nullptr);
+    throw;
+  }
+}
+
+void check_schema(sqlite3* db, std::string const& table) {
+  auto const clock = machine_clock();
+  driver d{db, *clock, false};
+  auto const version = version_of(d, table);
+  refuse_newer(version);
+  if (version < schema_version) {
+    refuse("table '" + table + "' has no outbox schema of version " + std::to_string(schema_version) +
+           ": call outbox::sqlite::migrate(), or open with .migrate = true");
+  }
+}
+
+migration migrate(std::string const& path, options const& o) {
+  sql::check_table_name(o.table);
+  auto const db = open_file(path, o.busy_timeout);
+  return migrate_handle(db.get(), o.table);
+}
+
+}  // namespace outbox::inline v0::sqlite

@@ -1,0 +1,34 @@
+#include "sqlite/session.hpp"
+
+#include <sys/stat.h>
+
+namespace outbox::inline v0::sqlite {
+
+std::optional<file_identity> identity_of(sqlite3* db) noexcept {
+  char const* const path = sqlite3_db_filename(db, "main");
+  struct ::stat s {};
+  if (path == nullptr || *path == '\0' || ::stat(path, &s) != 0) return std::nullopt;
+  return file_identity{s.st_dev, s.st_ino};
+}
+
+session::session(sqlite3* db, handle owned)
+    : owned_{std::move(owned)}, driver_{db, *clock_, /*keep=*/owned_ != nullptr} {}
+
+std::optional<file_identity> const& session::file() {
+  if (!file_) file_ = identity_of(raw());
+  return *file_;
+}
+
+connection::connection(std::string const& path, std::chrono::milliseconds busy_timeout) {
+  auto db = open_file(path, busy_timeout);
+  auto* const raw = db.get();
+  session_ = std::make_unique<session>(raw, std::move(db));
+}
+
+connection::~connection() = default;
+
+sqlite3* connection::handle() const noexcept { return session_->raw(); }
+
+void connection::execute(std::string const& sql) { run(handle(), sql); }
+
+}  // namespace outbox::inline v0::sqlite

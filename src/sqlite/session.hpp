@@ -1,0 +1,51 @@
+// A caller's connection as the store meets it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <outbox/sqlite.hpp>
+#include <string>
+#include <vector>
+
+#include "sqlite/driver.hpp"
+
+namespace outbox::inline v0::sqlite {
+
+/// Which file a handle is open on; two paths to the same file are the same.
+struct file_identity {
+  ::dev_t device = 0;
+  ::ino_t inode = 0;
+  friend bool operator==(file_identity const&, file_identity const&) = default;
+};
+
+/// Nothing for a database without a file.
+[[nodiscard]] std::optional<file_identity> identity_of(sqlite3* db) noexcept;
+
+class session {
+ public:
+  /// `owned`: a handle that we opened, on which statements stay prepared.
+  session(sqlite3* db, handle owned);
+
+  [[nodiscard]] driver& statements() noexcept { return driver_; }
+  [[nodiscard]] sqlite3* raw() const noexcept { return driver_.raw(); }
+
+  /// The file, looked up once.
+  [[nodiscard]] std::optional<file_identity> const& file();
+
+ private:
+  std::shared_ptr<clock const> clock_ = machine_clock();
+  handle owned_;
+  std::optional<std::optional<file_identity>> file_;
+  driver driver_;
+};
+
+/// What the store needs of a transaction.
+struct transaction_access {
+  /// Rows were written whose presence `exists` can tell.
+  static void wrote(transaction& tx, std::string_view exists);
+  static void enlist(transaction& tx, std::shared_ptr<transaction_observer> observer);
+  static sqlite::session& session(transaction& tx) noexcept;
+};
+
+}  // namespace outbox::inline v0::sqlite

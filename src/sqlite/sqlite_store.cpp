@@ -1,0 +1,137 @@
+#include <mutex>
+#include <outbox/error.hpp>
+#include <outbox/sqlite.hpp>
+
+#include "sql/sql_store.hpp"
+#include "sql/table_name.hpp"
+#include "sqlite/dispatch_lock.hpp"
+#include "sqlite/driver.hpp"
+#include "sqlite/migrate.hpp"
+#include "sqlite/session.hpp"
+
+namespace outbox::inline v0::sqlite {
+namespace {
+
+// A connection of the store's own, and who may use it now.
+struct own_connection {
+  own_connection(std::string const& path, options const& o, clock const& c)
+      : wait{o.busy_timeout}, db{open_file(path, o.busy_timeout)}, statements{db.get(), c, /*keep=*/true} {
+    wait.attach(db.get());
+  }
+  patience wait;
+  handle db;
+  driver statements;
+  std::mutex mutex;
+};
+
+class sqlite_store final : public sql::sql_store, public std::enable_shared_from_this<sqlite_store> {
+ public:
+  sqlite_store(std::string const& path, options o, std::shared_ptr<clock const> c)
+      : sql_store{sql::sqlite_statements(o.table)},
+        options_{std::move(o)},
+        clock_{std::move(c)},
+        writer_{path, options_, *clock_},
+        reader_{path, options_, *clock_} {
+    auto const file = identity_of(writer_.db.get());
+    if (!file) throw error{errc::invalid_option, "a SQLite store needs a file: '" + path + "' is none"};
+    file_ = *file;
+  }
+
+  store_capabilities capabilities() const noexcept override {
+    return {.kind = "sqlite", .watch_every = std::chrono::milliseconds{10}};
+  }
+
+  instant now() override { return clock_->now(); }
+
+  // Changes when another connection commits, ours or anybody's: a few microseconds, no lock.
+  bool changed() noexcept override {
+    try {
+      std::int64_t version = 0;
+      with_reader([&](sql::connection& c) {
+        c.execute("PRAGMA data_version", {}, [&](sql::row const& r) {
+          version = r.integer(0);
+          return false;
+        });
+      });
+      return std::exchange(seen_, version) != version;
+    } catch (error const&) {
+      return false;
+    }
+  }
+
+  std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
+    auto const path = std::string{sqlite3_db_filename(writer_.db.get(), "main")} + "-" + options_.table + ".lock";
+    return try_lock_file(path, [weak = weak_from_this(), me = std::string{incarnation}]() -> std::size_t {
+      auto const self = weak.lock();
+      return self ? self->expire_others(me) : 0;
+    });
+  }
+
+ protected:
+  // Our own threads queue here instead of fighting for the database's lock.
+  void with_writer(work const& f) override {
+    std::lock_guard const lock{writer_.mutex};
+    f(writer_.statements);
+  }
+  void with_reader(work const& f) override {
+    std::lock_guard const lock{reader_.mutex};
+    f(reader_.statements);
+  }
+
+  void with_caller(transaction_ref tx, work const& f) override {
+    if (tx.kind() != "sqlite") throw error{errc::wrong_transaction, "a SQLite store needs a SQLite transaction"};
+    if (auto* const ours = static_cast<transaction*>(tx.session())) {
+      auto& s = transaction_access::session(*ours);
+      check_file(s.file());
+      transaction_access::wrote(*ours, statements().exists);
+      s.statements().use_clock(*clock_);
+      run_whole(s.statements(), f);
+      return;
+    }
+    auto* const db = static_cast<sqlite3*>(tx.target());
+    check_file(identity_of(db));
+    driver d{db, *clock_, /*keep=*/false};
+    run_whole(d, f);
+  }
+
+ private:
+  void check_file(std::optional<file_identity> const& file) const {
+    if (file == file_) return;
+    throw error{errc::wrong_transaction, "the transaction is on another database file than the node's store"};
+  }
+
+  // Several rows, all or none, whatever the caller does with an error.
+  static void run_whole(driver& d, work const& f) {
+    d.execute("SAVEPOINT outbox_write");
+    try {
+      f(d);
+    } catch (...) {
+      if (d.in_transaction()) {
+        sqlite3_exec(d.raw(), "ROLLBACK TO outbox_write; RELEASE outbox_write", nullptr, nullptr, nullptr);
+      }
+      throw;
+    }
+    d.execute("RELEASE outbox_write");
+  }
+
+  options options_;
+  std::shared_ptr<clock const> clock_;
+  own_connection writer_, reader_;
+  file_identity file_;
+  std::int64_t seen_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<store> open(std::string const& path, options o) {
+  sql::check_table_name(o.table);
+  {
+    auto const db = open_file(path, o.busy_timeout);
+    if (o.migrate) migrate_handle(db.get(), o.table);
+    check_schema(db.get(), o.table);
+  }
+  auto c = o.clock ? o.clock : machine_clock();
+  return std::make_shared<sqlite_store>(path, std::move(o), std::move(c));
+}
+
+}  // namespace outbox::inline v0::sqlite

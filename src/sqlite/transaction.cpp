@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <outbox/error.hpp>
+#include <outbox/sqlite.hpp>
+
+#include "sqlite/session.hpp"
+
+namespace outbox::inline v0 {
+namespace sqlite {
+
+struct transaction::state {
+  explicit state(sqlite3* db) : own{std::make_unique<sqlite::session>(db, nullptr)}, on{own.get()} {}
+  explicit state(sqlite::session& s) : on{&s} {}
+
+  [[nodiscard]] bool in_transaction() const noexcept { return on->statements().in_transaction(); }
+
+  void begin() {
+    if (in_transaction())
+      throw error{errc::no_transaction, "the connection is in a transaction already: pass its handle to write()"};
+    on->statements().execute("BEGIN IMMEDIATE");
+  }
+
+  // A savepoint that was rolled back takes rows along, and their rowids are given to others: only the id tells. A read,
+  // just before COMMIT, while nobody else can write.
+  void confirm() {
+    for (auto const& o : observers) {
+      for (std::size_t i = 0; i < o->size(); ++i) {
+        if (!present(o->event_id(i))) o->absent(i);
+      }
+    }
+  }
+
+  bool present(std::string const& id) {
+    for (auto const& exists : tables) {
+      bool found = false;
+      on->statements().execute(exists, {std::string_view{id}}, [&](sql::row const&) { return !(found = true); });
+      if (found) return true;
+    }
+    return false;
+  }
+
+  template <class F>
+  void end(F&& tell) noexcept {
+    over = true;
+    for (auto const& o : observers) tell(*o);
+    observers.clear();
+  }
+  void end_committed() noexcept {
+    end([](transaction_observer& o) { o.committed(); });
+  }
+  void end_rolled_back() noexcept {
+    end([](transaction_observer& o) { o.rolled_back(); });
+  }
+  void end_in_doubt() noexcept {
+    end([](transaction_observer& o) { o.in_doubt(); });
+  }
+
+  std::unique_ptr<sqlite::session> own;  ///< For a handle of the application's.
+  sqlite::session* on;
+  bool over = false;
+  std::vector<std::string> tables;  ///< One `exists` statement per table that was written.
+  std::vector<std::shared_ptr<transaction_observer>> observers;
+};
+
+void transaction_access::wrote(transaction& tx, std::string_view exists) {
+  auto& tables = tx.state_->tables;
+  if (std::ranges::find(tables, exists) == tables.end()) tables.emplace_back(exists);
+}
+
+session& transaction_access::session(transaction& tx) noexcept { return *tx.state_->on; }
+
+transaction::transaction(sqlite3* db) : state_{std::make_unique<state>(db)} { state_->begin(); }
+transaction::transaction(connection& db) : state_{std::make_unique<state>(*db.session_)} { state_->begin(); }
+
+transaction::~transaction() { rollback(); }
+
+bool transaction::active() const noexcept { return !state_->over && state_->in_transaction(); }
+
+sqlite3* transaction::handle() const noexcept { return state_->on->raw(); }
+
+void transaction::commit() {
+  if (state_->over) throw error{errc::no_transaction, "commit() after the end of the transaction"};
+  if (!state_->in_transaction()) {
+    state_->end_in_doubt();
+    throw error{errc::no_transaction,
+                "the transaction was ended by a statement of the application's: how, is not known"};
+  }
+  state_->confirm();
+  try {
+    state_->on->statements().execute("COMMIT");
+  } catch (error const& e) {
+    if (state_->in_transaction()) throw;  // busy: it may be tried again
+    int const code = sqlite3_extended_errcode(state_->on->raw()) & 0xFF;
+    if (code != SQLITE_IOERR) {
+      state_->end_rolled_back();
+      throw;
+    }
+    // The log may or may not have reached the disk.
+    state_->end_in_doubt();
+    throw error{errc::commit_in_doubt, e.what()};
+  }
+  state_->end_committed();
+}
+
+void transaction::rollback() noexcept {
+  if (state_->over) return;
+  if (!state_->in_transaction()) return state_->end_in_doubt();
+  try {
+    state_->on->statements().execute("ROLLBACK");
+  } catch (error const&) {  // NOLINT(bugprone-empty-catch): it is rolled back when the handle is closed, at the latest
+  }
+  state_->end_rolled_back();
+}
+
+void transaction_access::enlist(transaction& tx, std::shared_ptr<transaction_observer> observer) {
+  tx.state_->observers.push_back(std::move(observer));
+}
+
+}  // namespace sqlite
+
+transaction_ref transaction_traits<sqlite::transaction>::join(sqlite::transaction& tx) noexcept {
+  static constexpr transaction_operations operations{
+      .kind = "sqlite",
+      .active = [](void const* t) noexcept { return static_cast<sqlite::transaction const*>(t)->active(); },
+      .enlist =
+          [](void* t, std::shared_ptr<transaction_observer> observer) {
+            sqlite::transaction_access::enlist(*static_cast<sqlite::transaction*>(t), std::move(observer));
+            return true;
+          },
+      .session = [](void* t) noexcept { return t; }};
+  return {&tx, operations};
+}
+
+transaction_ref transaction_traits<sqlite3*>::join(sqlite3* db) noexcept {
+  static constexpr transaction_operations operations{
+      .kind = "sqlite",
+      .active =
+          [](void const* t) noexcept {
+            return sqlite3_get_autocommit(const_cast<sqlite3*>(static_cast<sqlite3 const*>(t))) == 0;
+          },
+      .enlist = [](void*, std::shared_ptr<transaction_observer>) { return false; }};
+  return {db, operations};
+}
+
+}  // namespace outbox::inline v0

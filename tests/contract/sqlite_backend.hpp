@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+#include <outbox/sqlite.hpp>
+#include <outbox/testing.hpp>
+
+#include "contract/backend.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace outbox::contract {
+
+class sqlite_backend final : public backend {
+ public:
+  static constexpr char const* name = "sqlite";
+
+  outbox::store& store() override { return *store_; }
+  std::unique_ptr<caller_transaction> begin() override { return std::make_unique<caller>(db_); }
+  void advance(std::chrono::milliseconds by) override { clock_->advance(by); }
+  std::unique_ptr<backend> other() override { return std::make_unique<sqlite_backend>(); }
+
+ private:
+  class caller final : public caller_transaction {
+   public:
+    explicit caller(sqlite::connection& db) : db_{db}, tx_{db} {}
+    transaction_ref ref() override { return join(tx_); }
+    void savepoint(std::string const& name) override { db_.execute("SAVEPOINT " + name); }
+    void rollback_to(std::string const& name) override { db_.execute("ROLLBACK TO " + name); }
+    void commit() override { tx_.commit(); }
+    void rollback() override { tx_.rollback(); }
+
+   private:
+    sqlite::connection& db_;
+    sqlite::transaction tx_;
+  };
+
+  temporary_directory dir_;
+  std::shared_ptr<testing::manual_clock> clock_ = std::make_shared<testing::manual_clock>(
+      std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()));
+  std::shared_ptr<outbox::store> store_ = sqlite::open(dir_ / "test.db", {.clock = clock_});
+  sqlite::connection db_{dir_ / "test.db"};
+};
+
+}  // namespace outbox::contract
