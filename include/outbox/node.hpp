@@ -46,25 +46,25 @@ class OUTBOX_CORE_EXPORT writer {
  public:
   /// `write(tx, order_placed{…}, {.aggregate = {"order", "42"}})`.
   template <class Tx, typed_event T>
-  event_id write(Tx& tx, T const& value, event_options options = {}) const {
+  event_id write(Tx&& tx, T const& value, event_options options = {}) const {
     return write_one(join(tx), make_event(value, std::move(options), limits()));
   }
 
   /// An event made before.
   template <class Tx>
-  event_id write(Tx& tx, event const& e) const {
+  event_id write(Tx&& tx, event const& e) const {
     return write_one(join(tx), e);
   }
 
   /// A JSON payload by name or enum.
   template <class Tx>
-  event_id write(Tx& tx, type_name type, std::string json_payload, event_options options = {}) const {
+  event_id write(Tx&& tx, type_name type, std::string json_payload, event_options options = {}) const {
     return write_one(join(tx), event::json(type.view(), std::move(json_payload), std::move(options), limits()));
   }
 
   /// Several at once, cheaper than one by one; the ids of the rows really written, in order.
   template <class Tx>
-  std::vector<event_id> write_all(Tx& tx, std::span<event const> events) const {
+  std::vector<event_id> write_all(Tx&& tx, std::span<event const> events) const {
     return write_many(join(tx), events);
   }
 

@@ -1,6 +1,7 @@
 // The caller's transaction, as much of it as an outbox needs to know.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <outbox/detail/core_export.hpp>
@@ -87,17 +88,17 @@ struct transaction_traits<transaction_ref> {
 
 /// A transaction type that `write()` accepts.
 template <class Tx>
-concept joinable = requires(Tx& tx) {
-  { transaction_traits<std::remove_cv_t<Tx>>::join(tx) } -> std::same_as<transaction_ref>;
+concept joinable = requires(std::remove_reference_t<Tx>& tx) {
+  { transaction_traits<std::remove_cvref_t<Tx>>::join(tx) } -> std::same_as<transaction_ref>;
 };
 
 /// The transaction with its type gone.
 template <class Tx>
-[[nodiscard]] transaction_ref join(Tx& tx) {
+[[nodiscard]] transaction_ref join(Tx&& tx) {
   static_assert(joinable<Tx>,
                 "outbox does not know this transaction type; include the header that joins it, such as "
-                "<outbox/memory.hpp>, or specialise outbox::transaction_traits<Tx>");
-  return transaction_traits<std::remove_cv_t<Tx>>::join(tx);
+                "<outbox/sqlite.hpp>, or specialise outbox::transaction_traits<Tx>");
+  return transaction_traits<std::remove_cvref_t<Tx>>::join(tx);
 }
 
 }  // namespace outbox::inline v0

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <latch>
 #include <map>
 #include <mutex>
@@ -12,41 +11,14 @@
 #include <outbox/testing.hpp>
 #include <thread>
 
+#include "support/waiting.hpp"
+
 namespace outbox {
 namespace {
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// Counts up, and lets a test wait for a number.
-class tally {
- public:
-  void add(std::string const& id) {
-    std::lock_guard const lock{mutex_};
-    ++seen_[id];
-    ++total_;
-    changed_.notify_all();
-  }
-  bool reach(std::size_t n) {
-    std::unique_lock lock{mutex_};
-    return changed_.wait_for(lock, 30s, [&] { return total_ >= n; });
-  }
-  int of(std::string const& id) {
-    std::lock_guard const lock{mutex_};
-    return seen_[id];
-  }
-  std::size_t total() {
-    std::lock_guard const lock{mutex_};
-    return total_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, int> seen_;
-  std::size_t total_ = 0;
-};
 
 class Node : public ::testing::Test {
  protected:
@@ -67,15 +39,6 @@ class Node : public ::testing::Test {
     insertion const i{&e};
     store_->insert(join(tx), std::span{&i, 1});
     tx.commit();
-  }
-  template <class F>
-  static bool eventually(F&& f) {
-    auto const deadline = std::chrono::steady_clock::now() + 30s;
-    while (!f()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::yield();
-    }
-    return true;
   }
 
   std::shared_ptr<store> store_ = memory::open();

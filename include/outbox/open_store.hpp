@@ -1,0 +1,21 @@
+// A store from a URL, for programs that learn at run time which database they use.
+#pragma once
+
+#include <memory>
+#include <outbox/detail/stores_export.hpp>
+#include <outbox/store.hpp>
+#include <string_view>
+
+namespace outbox::inline v0 {
+
+/// Opens the store that `url` names:
+///
+///     memory:                                 a new, empty store in memory
+///     sqlite:shop.db                          a file, relative or absolute
+///     sqlite:/var/lib/shop/shop.db?table=outbox_event&busy_timeout=5000&migrate=0
+///
+/// The parameters are those of the store's options, times in milliseconds. Throws `error`: invalid_option naming what
+/// is wrong with the URL, else what opening throws.
+[[nodiscard]] OUTBOX_STORES_EXPORT std::shared_ptr<store> open_store(std::string_view url);
+
+}  // namespace outbox::inline v0

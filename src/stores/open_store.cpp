@@ -1,0 +1,76 @@
+#include <charconv>
+#include <map>
+#include <outbox/error.hpp>
+#include <outbox/memory.hpp>
+#include <outbox/open_store.hpp>
+#include <outbox/sqlite.hpp>
+#include <string>
+
+namespace outbox::inline v0 {
+namespace {
+
+using parameters = std::map<std::string, std::string, std::less<>>;
+
+[[noreturn]] void refuse(std::string const& problem) { throw error::about(errc::invalid_option, "url", problem); }
+
+parameters parse_parameters(std::string_view query) {
+  parameters result;
+  while (!query.empty()) {
+    auto const end = std::min(query.find('&'), query.size());
+    auto const one = query.substr(0, end);
+    query.remove_prefix(std::min(end + 1, query.size()));
+    auto const equals = one.find('=');
+    if (equals == std::string_view::npos || equals == 0)
+      refuse("has a parameter that is not name=value: '" + std::string{one} + "'");
+    if (!result.emplace(one.substr(0, equals), one.substr(equals + 1)).second) {
+      refuse("has the parameter '" + std::string{one.substr(0, equals)} + "' twice");
+    }
+  }
+  return result;
+}
+
+std::int64_t number(std::string const& name, std::string const& text) {
+  std::int64_t value = 0;
+  auto const [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc{} || end != text.data() + text.size() || value < 0)
+    refuse("has " + name + "=" + text + ", which is no number");
+  return value;
+}
+
+std::shared_ptr<store> open_sqlite(std::string path, parameters const& given) {
+  if (path.starts_with("//")) path.erase(0, 2);  // sqlite:///absolute and sqlite://relative, as others write it
+  if (path.empty()) refuse("names no file: write sqlite:path/to/file.db");
+  sqlite::options o;
+  for (auto const& [name, value] : given) {
+    if (name == "table") {
+      o.table = value;
+    } else if (name == "busy_timeout") {
+      o.busy_timeout = std::chrono::milliseconds{number(name, value)};
+    } else if (name == "migrate") {
+      o.migrate = number(name, value) != 0;
+    } else {
+      refuse("has the unknown parameter '" + name + "'; sqlite knows table, busy_timeout and migrate");
+    }
+  }
+  return sqlite::open(path, std::move(o));
+}
+
+}  // namespace
+
+std::shared_ptr<store> open_store(std::string_view url) {
+  auto const colon = url.find(':');
+  if (colon == std::string_view::npos) refuse("has no scheme: write sqlite:path/to/file.db or memory:");
+  auto const scheme = url.substr(0, colon);
+  auto rest = url.substr(colon + 1);
+  auto const question = std::min(rest.find('?'), rest.size());
+  auto const given = parse_parameters(rest.substr(std::min(question + 1, rest.size())));
+  rest = rest.substr(0, question);
+  if (scheme == "sqlite") return open_sqlite(std::string{rest}, given);
+  if (scheme == "memory") {
+    if (!rest.empty() || !given.empty()) refuse("is more than memory:, which takes nothing");
+    return memory::open();
+  }
+  refuse("has the unknown scheme '" + std::string{scheme} + "'; this library was built with sqlite and memory");
+}
+
+}  // namespace outbox::inline v0

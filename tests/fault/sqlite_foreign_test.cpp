@@ -1,0 +1,198 @@
+// Other programs on the same file: the sqlite3 shell, and processes of our own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <outbox/outbox.hpp>
+#include <outbox/sqlite.hpp>
+#include <set>
+
+#include "support/temporary_directory.hpp"
+#include "support/waiting.hpp"
+
+namespace outbox {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Foreign : public ::testing::Test {
+ protected:
+  void SetUp() override { store = sqlite::open(path); }
+
+  // What the sqlite3 shell prints for a script.
+  std::string shell(std::string const& sql) {
+    auto const script = dir / "script.sql";
+    std::ofstream{script} << sql;
+    auto const command = "sqlite3 -batch -bail '" + path + "' < '" + script + "' 2>&1";
+    std::FILE* const p = ::popen(command.c_str(), "r");
+    std::string out;
+    for (int c = std::fgetc(p); c != EOF; c = std::fgetc(p)) out += static_cast<char>(c);
+    EXPECT_EQ(::pclose(p), 0) << out;
+    return out;
+  }
+  single_node_options options() {
+    single_node_options o{.store = store, .poll = {.every = 1h}, .log = nullptr};
+    o.listeners.on("UserCreated", [this](delivery const& d) { seen.add(d.id); });
+    return o;
+  }
+
+  temporary_directory dir;
+  std::string path = dir / "shop.db";
+  std::shared_ptr<outbox::store> store;
+  tally seen;
+};
+
+// The INSERT of the specification, with its eleven columns.
+std::string plain_insert(std::string const& id, std::string const& when) {
+  return "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, "
+         "status, attempts, "
+         "available_at, created_at) VALUES ('" +
+         id + "', 'UserCreated', 'User', '7', NULL, '{\"name\":\"Ann\"}', NULL, 0, 0, " + when + ", " + when + ");";
+}
+
+TEST_F(Foreign, RowsOfTheShellAreDelivered) {
+  shell(plain_insert("a", "'2026-01-01 00:00:00.000000'") + plain_insert("b", "'2026-01-01T00:00:00'") +
+        plain_insert("c", "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 seconds')"));
+  auto n = single_node(options());
+  n.start();
+  ASSERT_TRUE(seen.reach(3));
+  EXPECT_TRUE(n.stop());
+  EXPECT_EQ(shell("SELECT status, count(*) FROM outbox_event GROUP BY status;"), "1|3\n");
+}
+
+TEST_F(Foreign, AnotherProcessesCommitIsNoticedWithinMilliseconds) {
+  auto n = single_node(options());  // polls once an hour
+  n.start();
+  ASSERT_TRUE(eventually([&] { return n.health().active; }));
+  shell(plain_insert("a", "'2026-01-01 00:00:00'"));
+  EXPECT_TRUE(seen.reach(1));
+}
+
+TEST_F(Foreign, ARawHandlesCommitIsNoticedToo) {
+  auto n = single_node(options());
+  n.start();
+  ASSERT_TRUE(eventually([&] { return n.health().active; }));
+  sqlite::connection db{path};
+  sqlite3* raw = db.handle();
+  db.execute("BEGIN");
+  n.writer().write(raw, "UserCreated", "1", {.id = "raw"});
+  EXPECT_EQ(seen.total(), 0U);
+  db.execute("COMMIT");
+  EXPECT_TRUE(seen.reach(1));
+}
+
+TEST_F(Foreign, ARawHandleOutsideATransactionIsRefused) {
+  auto n = single_node(options());
+  sqlite::connection db{path};
+  sqlite3* raw = db.handle();
+  try {
+    n.writer().write(raw, "UserCreated", "1");
+    FAIL() << "written";
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::no_transaction);
+  }
+}
+
+TEST_F(Foreign, NothingIsLeftBehindOnABorrowedHandle) {
+  auto n = single_node(options());
+  n.start();
+  sqlite3* raw = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &raw), SQLITE_OK);
+  sqlite3_busy_timeout(raw, 20'000);
+  sqlite3_exec(raw, "PRAGMA synchronous = NORMAL", nullptr, nullptr, nullptr);
+  int commits = 0;
+  sqlite3_commit_hook(
+      raw, [](void* p) { return ++*static_cast<int*>(p), 0; }, &commits);
+  {
+    sqlite::transaction tx{raw};
+    n.writer().write(tx, "UserCreated", "1", {.id = "a"});
+    tx.commit();
+  }
+  EXPECT_EQ(commits, 1) << "the application's own hook still fires";
+  EXPECT_EQ(sqlite3_next_stmt(raw, nullptr), nullptr) << "no prepared statement";
+  std::string synchronous;
+  sqlite3_exec(
+      raw, "PRAGMA synchronous", [](void* p, int, char** v, char**) { return *static_cast<std::string*>(p) = v[0], 0; },
+      &synchronous, nullptr);
+  EXPECT_EQ(synchronous, "1");
+  EXPECT_EQ(sqlite3_close(raw), SQLITE_OK) << "and it can be closed: nothing hangs on it";
+  EXPECT_TRUE(seen.reach(1));
+}
+
+TEST_F(Foreign, OurRowsAreReadByTheSpecificationsPollQuery) {
+  auto n = single_node(options());
+  sqlite::connection db{path};
+  sqlite::transaction tx{db};
+  n.writer().write(tx, "UserCreated", R"({"name":"Ann"})",
+                   {.id = "x", .aggregate = {"User", "7"}, .tenant = "acme", .headers = {{"h", "v"}}});
+  tx.commit();
+  EXPECT_EQ(shell("SELECT event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, attempts "
+                  "FROM outbox_event "
+                  "WHERE status IN (0, 2) AND available_at <= strftime('%Y-%m-%d %H:%M:%f', 'now', '+1 seconds') "
+                  "AND created_at <= strftime('%Y-%m-%d %H:%M:%f', 'now', '+1 seconds') ORDER BY created_at LIMIT 10;"),
+            "x|UserCreated|User|7|acme|{\"name\":\"Ann\"}|{\"h\":\"v\"}|0\n");
+}
+
+TEST_F(Foreign, UnreadableHeadersMakeARowDead) {
+  shell(
+      "INSERT INTO outbox_event (event_id, event_type, payload, headers, status, available_at, created_at) VALUES "
+      "('bad', 'UserCreated', '1', '[1,2]', 0, '2026-01-01', '2026-01-01');" +
+      plain_insert("good", "'2026-01-01'"));
+  auto n = single_node(options());
+  n.start();
+  ASSERT_TRUE(seen.reach(1));
+  ASSERT_TRUE(eventually([&] { return store->inspect().counts().pending() == 0; }));
+  EXPECT_EQ(store->inspect().find("bad")->status, event_status::dead);
+  EXPECT_THAT(store->inspect().find("bad")->last_error, ::testing::HasSubstr("headers"));
+}
+
+TEST_F(Foreign, I6_ClaimsOfSeveralProcessesNeverMeet) {
+  constexpr int rows = 300;
+  {
+    sqlite::connection db{path};
+    sqlite::transaction tx{db};
+    std::vector<event> events;
+    for (int i = 0; i < rows; ++i) events.push_back(event::json("UserCreated", "1", {.id = "e" + std::to_string(i)}));
+    std::vector<insertion> inserts;
+    for (auto const& e : events) inserts.push_back({&e});
+    store->insert(join(tx), inserts);
+    tx.commit();
+  }
+  store.reset();  // nothing of SQLite's may be open across fork
+  std::vector<::pid_t> children;
+  for (int p = 0; p < 4; ++p) {
+    auto const child = ::fork();
+    if (child == 0) {
+      auto const s = sqlite::open(path, {.busy_timeout = 30s});
+      std::ofstream out{dir / ("claimed-" + std::to_string(p))};
+      for (int n = 0;; ++n) {
+        auto const reply =
+            s->claim({.token = "p" + std::to_string(p) + "/" + std::to_string(n), .limit = 7, .lease = 30s});
+        if (reply.rows.empty()) break;
+        for (auto const& r : reply.rows) out << r.handle.id << "\n";
+      }
+      out.close();
+      ::_exit(0);
+    }
+    children.push_back(child);
+  }
+  for (auto const child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  std::multiset<std::string> claimed;
+  for (int p = 0; p < 4; ++p) {
+    std::ifstream in{dir / ("claimed-" + std::to_string(p))};
+    for (std::string id; in >> id;) claimed.insert(id);
+  }
+  EXPECT_EQ(claimed.size(), static_cast<std::size_t>(rows));
+  EXPECT_EQ(std::set<std::string>(claimed.begin(), claimed.end()).size(), static_cast<std::size_t>(rows));
+}
+
+}  // namespace
+}  // namespace outbox

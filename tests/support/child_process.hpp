@@ -1,0 +1,65 @@
+// A child process that a test starts, listens to, and kills by its id.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace outbox {
+
+class child_process {
+ public:
+  explicit child_process(std::vector<std::string> command) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error{"cannot make a pipe"};
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(ends[1], STDOUT_FILENO);
+      std::vector<char*> argv;
+      for (auto& word : command) argv.push_back(word.data());
+      argv.push_back(nullptr);
+      ::execv(argv[0], argv.data());
+      ::_exit(127);
+    }
+    ::close(ends[1]);
+    output_ = ends[0];
+  }
+  child_process(child_process const&) = delete;
+  child_process& operator=(child_process const&) = delete;
+  ~child_process() {
+    if (pid_ > 0) kill_hard();
+    ::close(output_);
+  }
+
+  /// The next line of its standard output; empty when there will be none.
+  std::string line() {
+    std::string text;
+    char c = 0;
+    while (::read(output_, &c, 1) == 1 && c != '\n') text += c;
+    return text;
+  }
+
+  void kill_hard() {
+    ::kill(pid_, SIGKILL);
+    wait();
+  }
+
+  /// Its wait status.
+  int wait() {
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return status;
+  }
+
+ private:
+  ::pid_t pid_ = -1;
+  int output_ = -1;
+};
+
+}  // namespace outbox
