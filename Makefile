@@ -12,11 +12,11 @@ CONFIGURE := cmake --preset $(PRESET) $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCH
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
-demo:  ## build and run the quick start
+demo:  ## an order service on SQLite that is killed in the middle, and recovers
 	@tools/install-packages build
 	@$(CONFIGURE) -DOUTBOX_TESTS=OFF --log-level=WARNING >/dev/null
-	@cmake --build --preset $(PRESET) --target example_quick_start
-	@build/$(PRESET)/examples/example_quick_start
+	@cmake --build --preset $(PRESET) --target example_demo
+	@build/$(PRESET)/examples/example_demo
 
 build:  ## build everything
 	@tools/install-packages test
