@@ -64,7 +64,9 @@ concept typed_event = named_event<T> && requires(T const& value, event const& e)
 /// An enum that names its values through `std::string_view outbox_name(E)`, found by argument-dependent lookup.
 template <class E>
 concept named_enum = std::is_enum_v<E> && requires(E value) {
-  { outbox_name(value) } -> std::convertible_to<std::string_view>;
+  // A view of something that lives: a std::string would be gone before it is used.
+  requires std::same_as<decltype(outbox_name(value)), std::string_view> ||
+               std::same_as<decltype(outbox_name(value)), char const*>;
 };
 
 /// Makes an event of a typed value. The aggregate type is the one in `options`, else `T::aggregate_type` if it has one.

@@ -155,6 +155,8 @@ class typed_handler final : public handler {
       value.emplace(codec<T>::decode(d.event));
     } catch (std::exception const& e) {
       return undecodable(d, e.what());
+    } catch (...) {
+      return undecodable(d, "the codec threw something that is not an exception");
     }
     if constexpr (std::invocable<F&, T const&, delivery const&>) {
       return answer_of(f_, *value, d);

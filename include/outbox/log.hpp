@@ -13,7 +13,8 @@ enum class log_level { debug, info, warning, error };
 
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string_view name(log_level level) noexcept;
 
-/// Called from the node's threads, one call at a time per node, with no lock of the engine held. `message` is one
+/// Called from the node's threads, or from whoever starts, stops or polls it, never from a writer's; one call at a time
+/// per node, with no lock of the engine held. `message` is one
 /// line and lives only during the call. What it throws is swallowed: logging never harms delivery.
 using log_function = std::function<void(log_level level, std::string_view message)>;
 

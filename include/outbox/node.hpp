@@ -118,7 +118,8 @@ class OUTBOX_CORE_EXPORT node {
   /// Looks at the table now: somebody wrote rows that this node was not told of.
   void wake() noexcept;
 
-  /// One claim now, by the calling thread; how many rows it brought. Throws `error` (lifecycle) if not started.
+  /// One claim now, by the calling thread; how many rows it brought: 0 also while it stands by, or while nothing more
+  /// fits. Throws `error`: lifecycle if not started, else what the store says.
   std::size_t poll_once();
 
   [[nodiscard]] node_counters counters() const;

@@ -55,7 +55,7 @@ enum class suspects { leave, take_one };
 struct claim_request {
   owner_token token{};               ///< The new owner. Never used before.
   std::size_t limit = 50;            ///< At most this many rows (with `take_one`: 1).
-  std::size_t max_bytes = SIZE_MAX;  ///< Stops before the rows' payloads exceed this, but takes at least one.
+  std::size_t max_bytes = SIZE_MAX;  ///< Stops before the events' sizes exceed this, but takes at least one.
   std::chrono::milliseconds lease{};
   std::int32_t max_crashes = 5;  ///< A row found past this is made DEAD by the claim.
   outbox::v0::suspects suspects = suspects::leave;
@@ -188,7 +188,7 @@ struct store_capabilities {
   std::string_view kind;                     ///< "memory", "sqlite", …: the kind of transaction that it takes.
   bool requires_transaction = true;          ///< False where a store is atomic without one.
   bool keeps_done_rows = true;               ///< False where done deletes.
-  std::chrono::milliseconds watch_every{0};  ///< How often `changed()` is worth asking; 0: never.
+  std::chrono::milliseconds watch_every{0};  ///< How often `change_counter()` is worth asking; 0: never.
 };
 
 /// Reads for tools and tests; never part of delivery.
@@ -230,7 +230,8 @@ class OUTBOX_CORE_EXPORT store {
   /// For each row, in order: true if it still carried the token; its lease then ends `lease` from now.
   [[nodiscard]] virtual std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) = 0;
 
-  /// Releases every unfinished row that carries `token`; how many.
+  /// Releases every unfinished row that carries `token` and whose lease still runs; how many. One whose lease is over
+  /// can be claimed anyway.
   virtual std::size_t release(std::string_view token) = 0;
 
   /// Null if another process or node has it.
@@ -256,9 +257,9 @@ class OUTBOX_CORE_EXPORT store {
   /// The store's clock.
   [[nodiscard]] virtual instant now() = 0;
 
-  /// True if somebody may have written since the last call: a hint, cheap enough to ask every few milliseconds, that
-  /// wakes the poller. Called by one thread at a time.
-  [[nodiscard]] virtual bool changed() noexcept { return false; }
+  /// A number that is another one after somebody has written: a hint, cheap enough to ask every few milliseconds, that
+  /// wakes the poller. Only where `watch_every` is positive.
+  [[nodiscard]] virtual std::uint64_t change_counter() noexcept { return 0; }
 
   [[nodiscard]] virtual inspector& inspect() = 0;
 };

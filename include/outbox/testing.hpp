@@ -85,7 +85,7 @@ class OUTBOX_TESTING_EXPORT faulty_store final : public store {
   bool replay(std::string_view id) override;
   std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) override;
   instant now() override;
-  bool changed() noexcept override;
+  std::uint64_t change_counter() noexcept override;
   inspector& inspect() override;
 
  private:

@@ -33,7 +33,7 @@ void engine::release_queued(steady_time /*now*/) {
       move_to(t, stage::finished);
     }
   }
-  for (auto const& t : running_) t->stop.request_stop();
+  for (auto const& t : running_) ask_stop(*t);
   signals_ |= signal_settle | signal_work;
 }
 
@@ -91,10 +91,15 @@ void engine::remove(ticket& t) noexcept {
   signals_ |= signal_poll;
 }
 
-void engine::remove_lost(ticket& t) noexcept {
+void engine::ask_stop(ticket& t) {
+  if (t.at != stage::running && !t.timed_out) return;
+  if (!std::exchange(t.stop_asked, true)) stops_.push_back(t.stop);
+}
+
+void engine::remove_lost(ticket& t) {
   // A settlement that was sent before and not answered may be what changed the row: that is no loss.
   (t.resent ? counters_.unconfirmed : counters_.lost) += 1;
-  t.stop.request_stop();
+  ask_stop(t);
   remove(t);
 }
 
@@ -105,36 +110,44 @@ node_counters engine::counters() const noexcept {
 }
 
 std::string engine::unhealthy() const {
-  if (away_since_) return "the store is away";
+  if (away()) return "the store is away";
   if (stuck_workers_ >= settings_.workers) return "every worker is past its listener's timeout";
   return {};
 }
 
+bool engine::away() const noexcept {
+  return poll_health_.away_since || settle_health_.away_since || renew_health_.away_since;
+}
+
+std::size_t engine::cold_slots_free() const noexcept {
+  return settings_.queue.cold - std::min(cold_used_, settings_.queue.cold);
+}
+
 // The store's health: logged once per change, not once per error.
-void engine::store_failed(error const& e, char const* doing, steady_time now) {
+steady_time engine::store_failed(loop_health& loop, error const& e, char const* doing, steady_time now) {
   counters_.store_errors += 1;
-  if (!e.transient()) {
+  if (!e.transient() && loop.said != e.what()) {
+    loop.said = e.what();
     say(log_level::error, std::string{"cannot "} + doing + ": " + e.what());
-  } else if (!away_since_) {
+  } else if (e.transient() && !away()) {
     say(log_level::warning, std::string{"the store does not answer ("} + doing + "): " + e.what());
   }
-  if (!away_since_) away_since_ = now;
-}
-
-void engine::store_answered(steady_time now) {
-  if (!away_since_) return;
-  auto const third = settings_.lease.duration / 3;
-  if (now - *away_since_ >= third) careful_until_ = now + third;
-  away_since_.reset();
-  say(log_level::info, "the store answers again");
-  signals_ |= signal_poll | signal_settle | signal_renew;
-}
-
-steady_time engine::backoff_from(steady_time now, std::int32_t failures) {
+  if (!loop.away_since) loop.away_since = now;
   // Quick at first, for a busy store; never slower than a twelfth of a lease, so that leases outlive a short outage.
   using namespace std::chrono_literals;
   auto const cap = std::clamp(settings_.lease.duration / 12, 50ms, 2000ms);
-  return now + backoff{.base = 20ms, .cap = cap}.delay(failures, random_.fraction());
+  return now + backoff{.base = 20ms, .cap = cap}.delay(++loop.failures, random_.fraction());
+}
+
+void engine::store_answered(loop_health& loop, steady_time now) {
+  loop.failures = 0;
+  loop.said.clear();
+  if (!loop.away_since) return;
+  auto const third = settings_.lease.duration / 3;
+  if (now - *loop.away_since >= third) careful_until_ = now + third;
+  loop.away_since.reset();
+  if (!away()) say(log_level::info, "the store answers again");
+  signals_ |= signal_poll | signal_settle | signal_renew;
 }
 
 }  // namespace outbox::inline v0::core

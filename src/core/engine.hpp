@@ -60,6 +60,7 @@ struct ticket {
   std::string progress{};
   std::stop_source stop{std::nostopstate};
   bool absent = false;       ///< Its savepoint was rolled back.
+  bool stop_asked = false;   ///< Once is enough.
   bool lost = false;         ///< The row is another's; the running call does not know yet.
   bool timed_out = false;    ///< The call outlived its limit; its result will be ignored.
   bool resent = false;       ///< A settlement was sent and its reply was not seen.
@@ -142,6 +143,7 @@ class engine {
   [[nodiscard]] bool drained() const noexcept;  ///< Nothing queued, no listener running, not even past its timeout.
   [[nodiscard]] std::size_t unsettled() const noexcept { return finished_.size() + settling_.size(); }
   [[nodiscard]] bool is_open() const noexcept { return open_; }
+  [[nodiscard]] bool poll_busy() const noexcept { return poll_busy_; }
 
   // Births. What follows COMMIT does not allocate and does not throw.
   struct registration {
@@ -177,6 +179,7 @@ class engine {
 
   [[nodiscard]] plan<renew_request> plan_renew(steady_time now, bool flush = false);
   void apply_renewed(renew_request const& sent, std::vector<bool> const& kept, steady_time now);
+  void apply_doubts_released(renew_request const& sent) noexcept;
   void apply_renew_failure(renew_request const& sent, error const& e, steady_time now);
 
   // Views.
@@ -192,9 +195,13 @@ class engine {
   [[nodiscard]] bool holds(std::string_view id) const noexcept { return by_id_.contains(id); }
   [[nodiscard]] engine_settings const& settings() const noexcept { return settings_; }
 
-  [[nodiscard]] bool has_news() const noexcept { return signals_ != 0 || !notes_.empty(); }
+  [[nodiscard]] bool has_notes() const noexcept { return !notes_.empty(); }
+  [[nodiscard]] bool has_news() const noexcept { return signals_ != 0 || !notes_.empty() || !stops_.empty(); }
   [[nodiscard]] unsigned take_signals() noexcept { return std::exchange(signals_, 0U); }
   [[nodiscard]] std::vector<note> take_notes() noexcept { return std::exchange(notes_, {}); }
+
+  /// The calls that must be told to stop. That runs code of the listener's, so it is done when no lock is held.
+  [[nodiscard]] std::vector<std::stop_source> take_stops() { return std::exchange(stops_, {}); }
 
  private:
   // Slots and stages.
@@ -204,7 +211,8 @@ class engine {
   void admit(ticket_ptr const& t, stage at);
   void move_to(ticket& t, stage at) noexcept;
   void remove(ticket& t) noexcept;
-  void remove_lost(ticket& t) noexcept;
+  void remove_lost(ticket& t);
+  void ask_stop(ticket& t);
   void say(log_level level, std::string text) { notes_.push_back({level, std::move(text)}); }
 
   // Births.
@@ -225,7 +233,7 @@ class engine {
   [[nodiscard]] bool leases_are_fresh(steady_time now) const noexcept;
   [[nodiscard]] claim_request next_claim(steady_time now);
   void receive(claimed_row row, poll_request const& sent, steady_time now);
-  void forget(ticket& t) noexcept;
+  void forget(ticket& t);
   void own_again(ticket& t, row_handle handle, steady_time lease_end);
   void plan_next_poll(claim_reply const& reply, steady_time now);
 
@@ -234,9 +242,12 @@ class engine {
   void count_settled(settlement const& s) noexcept;
 
   // The store's health.
-  void store_failed(error const& e, char const* doing, steady_time now);
-  void store_answered(steady_time now);
-  [[nodiscard]] steady_time backoff_from(steady_time now, std::int32_t failures);
+  struct loop_health;
+  [[nodiscard]] bool away() const noexcept;
+  [[nodiscard]] steady_time store_failed(loop_health& loop, error const& e, char const* doing,
+                                         steady_time now);  ///< Not before this.
+  void store_answered(loop_health& loop, steady_time now);
+  [[nodiscard]] std::size_t cold_slots_free() const noexcept;
 
   engine_settings const settings_;
   detail::routes const& routes_;
@@ -244,6 +255,7 @@ class engine {
   std::uint64_t next_token_ = 0;
   unsigned signals_ = 0;
   std::vector<note> notes_;
+  std::vector<std::stop_source> stops_;
   node_counters counters_;
 
   bool open_ = false;
@@ -259,20 +271,23 @@ class engine {
 
   bool poll_busy_ = false, poll_wanted_ = false;
   steady_time next_poll_{}, poll_not_before_{};
-  std::int32_t poll_failures_ = 0;
   bool lock_held_ = false, others_expired_ = false, standby_said_ = false;
   enum class quarantine { none, draining, holding } quarantine_ = quarantine::none;
   milliseconds oldest_lag_{};
 
   bool settle_busy_ = false;
   steady_time last_settle_{steady_time::min()}, settle_not_before_{};
-  std::int32_t settle_failures_ = 0;
 
   bool renew_busy_ = false;
   steady_time next_renew_{}, renewer_wakes_{};
-  std::int32_t renew_failures_ = 0;
 
-  std::optional<steady_time> away_since_;
+  /// Each loop has its own idea of whether the store answers: a read may succeed while every write fails.
+  struct loop_health {
+    std::optional<steady_time> away_since{};
+    std::int32_t failures = 0;
+    std::string said{};  ///< The last error that is not transient, said once.
+  };
+  loop_health poll_health_, settle_health_, renew_health_;
   steady_time careful_until_{};  ///< After an outage: claim only rows without an owner.
 };
 

@@ -20,9 +20,9 @@ engine::registration engine::register_births(std::span<event const> events, stea
     event const& e = events[i];
     if (e.delayed()) {
       counters_.hot_skipped_delayed += 1;
-      milliseconds const in = e.deliver_after().value_or(
-          std::chrono::ceil<milliseconds>(e.available_at().value_or(e.occurred_at()) - e.occurred_at()));
-      r.due_in = std::min(in, r.due_in.value_or(in));
+      // An instant is the caller's, so only the store can say how far away it is: the claim will.
+      if (e.deliver_after()) r.due_in = std::min(*e.deliver_after(), r.due_in.value_or(*e.deliver_after()));
+      if (e.available_at()) r.wake = true;
       continue;
     }
     route const* const where = owned_at_all ? routes_.find(e.aggregate_type(), e.type()) : nullptr;
@@ -104,6 +104,7 @@ void engine::doubt_birth(birth& b, steady_time now) noexcept {
 }
 
 void engine::wake(std::optional<steady_time> due) noexcept {
+  if (settings_.exclusive && !lock_held_) return;  // a standby asks for the lock at its own pace
   if (!due) {
     poll_wanted_ = true;
   } else if (*due < next_poll_) {

@@ -39,14 +39,17 @@ plan<poll_request> engine::plan_poll(steady_time now) {
   if (!may_claim(now)) return {{}, now + settings_.lease.duration / 12};
   poll_busy_ = true;
   poll_wanted_ = false;
+  next_poll_ = steady_time::max();
   return {poll_request{next_claim(now), now}};
 }
 
 bool engine::may_claim(steady_time now) const noexcept {
   if (stuck_workers_ >= settings_.workers) return false;
-  if (quarantine_ != quarantine::none) return quarantine_ == quarantine::draining && by_id_.empty();
-  auto const free = settings_.queue.cold - std::min(cold_used_, settings_.queue.cold);
-  if (free < std::min(settings_.poll.batch, settings_.queue.cold)) return false;
+  if (quarantine_ != quarantine::none)
+    return quarantine_ == quarantine::draining && by_id_.empty() && stuck_workers_ == 0;
+  // Not one row for each slot that comes free, unless workers would go idle for it.
+  auto const free = cold_slots_free();
+  if (free == 0 || (free < settings_.poll.batch / 4 && !cold_.empty())) return false;
   if (cold_bytes_ >= settings_.queue.bytes / 2) return false;
   if (now < careful_until_ && !(finished_.empty() && settling_.empty())) return false;
   return leases_are_fresh(now);
@@ -54,7 +57,7 @@ bool engine::may_claim(steady_time now) const noexcept {
 
 bool engine::leases_are_fresh(steady_time now) const noexcept {
   auto const third = settings_.lease.duration / 3;
-  auto const fresh = [&](ticket_ptr const& t) { return t->lease_end - now > third; };
+  auto const fresh = [&](ticket_ptr const& t) { return t->lost || t->lease_end - now > third; };
   for (auto const* list : {&registered_, &hot_, &cold_, &running_, &finished_, &settling_}) {
     if (!std::ranges::all_of(*list, fresh)) return false;
   }
@@ -64,7 +67,7 @@ bool engine::leases_are_fresh(steady_time now) const noexcept {
 claim_request engine::next_claim(steady_time now) {
   bool const alone = quarantine_ == quarantine::draining;
   return {.token = new_token(),
-          .limit = alone ? 1 : std::min(settings_.poll.batch, settings_.queue.cold),
+          .limit = alone ? 1 : std::min(settings_.poll.batch, cold_slots_free()),
           .max_bytes = settings_.queue.bytes / 2 - cold_bytes_,
           .lease = settings_.lease.duration,
           .max_crashes = settings_.lease.max_crashes,
@@ -75,8 +78,7 @@ claim_request engine::next_claim(steady_time now) {
 
 std::size_t engine::apply_claim(poll_request const& sent, claim_reply reply, steady_time now) {
   poll_busy_ = false;
-  poll_failures_ = 0;
-  store_answered(now);
+  store_answered(poll_health_, now);
   oldest_lag_ = reply.oldest_lag;
   for (auto const& k : reply.killed) {
     counters_.killed += 1;
@@ -85,7 +87,7 @@ std::size_t engine::apply_claim(poll_request const& sent, claim_reply reply, ste
   }
   if (quarantine_ == quarantine::draining && std::get<claim_request>(sent.what).suspects == suspects::take_one) {
     quarantine_ = reply.rows.empty() ? quarantine::none : quarantine::holding;
-  } else if (reply.suspects_waiting && quarantine_ == quarantine::none &&
+  } else if (reply.suspects_waiting && quarantine_ == quarantine::none && stuck_workers_ == 0 &&
              !has_bug(planted_bug::crashes_blamed_on_neighbours)) {
     // It is taken when this node holds nothing else, so that no neighbour can be what kills it.
     quarantine_ = quarantine::draining;
@@ -98,8 +100,15 @@ std::size_t engine::apply_claim(poll_request const& sent, claim_reply reply, ste
 
 void engine::plan_next_poll(claim_reply const& reply, steady_time now) {
   auto const every = std::chrono::duration<double, std::milli>{settings_.poll.every} * (0.9 + 0.2 * random_.fraction());
-  next_poll_ = now + std::chrono::duration_cast<steady_time::duration>(every);
-  if (reply.next_due) next_poll_ = std::min<steady_time>(next_poll_, now + (*reply.next_due - reply.now));
+  auto next = now + std::chrono::duration_cast<steady_time::duration>(every);
+  if (reply.next_due) {
+    // At least a moment away: an instant that a foreign writer put in another form may sort later than it is.
+    auto const gap =
+        std::clamp<std::chrono::microseconds>(*reply.next_due - reply.now, milliseconds{1}, settings_.poll.every);
+    next = std::min<steady_time>(next, now + gap);
+  }
+  // What was told since the claim was sent is not in its reply.
+  next_poll_ = std::min(next_poll_, next);
   if (reply.more) poll_wanted_ = true;
 }
 
@@ -145,7 +154,7 @@ void engine::receive(claimed_row row, poll_request const& sent, steady_time now)
 
 // The row was free although its settlement is not confirmed: it has taken effect, and the row fell due again. The claim
 // is what counts from here on; the old ticket only waits for its reply.
-void engine::forget(ticket& t) noexcept {
+void engine::forget(ticket& t) {
   if (t.at == stage::finished) return remove_lost(t);
   by_id_.erase(t.what.id());
 }
@@ -163,8 +172,7 @@ void engine::own_again(ticket& t, row_handle handle, steady_time lease_end) {
 
 void engine::apply_released(poll_request const& sent, steady_time now) {
   poll_busy_ = false;
-  poll_failures_ = 0;
-  store_answered(now);
+  store_answered(poll_health_, now);
   for (auto const& token : std::get<release_request>(sent.what).tokens) {
     for (auto& d : doubts_) {
       if (d.token == token) d.released_once = true;
@@ -176,8 +184,7 @@ void engine::apply_released(poll_request const& sent, steady_time now) {
 
 void engine::apply_lock(bool acquired, steady_time now) {
   poll_busy_ = false;
-  poll_failures_ = 0;
-  store_answered(now);
+  store_answered(poll_health_, now);
   lock_held_ = acquired;
   if (acquired) {
     poll_wanted_ = true;
@@ -194,13 +201,13 @@ void engine::lock_lost(steady_time now) {
   lock_held_ = false;
   others_expired_ = false;
   say(log_level::warning, "the dispatch lock was lost: standing by");
-  wake(now);
+  next_poll_ = now;
+  signals_ |= signal_poll;
 }
 
 void engine::apply_expired(std::size_t rows, steady_time now) {
   poll_busy_ = false;
-  poll_failures_ = 0;
-  store_answered(now);
+  store_answered(poll_health_, now);
   others_expired_ = true;
   poll_wanted_ = true;
   say(log_level::info, "dispatching; " + std::to_string(rows) + " leases of earlier nodes ended");
@@ -208,18 +215,17 @@ void engine::apply_expired(std::size_t rows, steady_time now) {
 
 void engine::apply_poll_failure(poll_request const& sent, error const& e, steady_time now) {
   poll_busy_ = false;
-  poll_not_before_ = backoff_from(now, ++poll_failures_);
   poll_wanted_ = true;
   signals_ |= signal_poll;
   if (auto const* const claim = std::get_if<claim_request>(&sent.what)) {
-    store_failed(e, "claim", now);
+    poll_not_before_ = store_failed(poll_health_, e, "claim", now);
     // It may have happened, or may happen yet: its token is released before the next claim.
     if (!has_bug(planted_bug::unknown_claim_never_released)) {
       doubts_.push_back({claim->token, now + 2 * settings_.lease.duration, false});
     }
     return;
   }
-  store_failed(e, "poll", now);
+  poll_not_before_ = store_failed(poll_health_, e, "poll", now);
 }
 
 }  // namespace outbox::inline v0::core

@@ -13,7 +13,7 @@ plan<renew_request> engine::plan_renew(steady_time now, bool flush) {
   auto soonest = steady_time::max();
   for (auto it = running_.begin(); it != running_.end();) {
     ticket& t = **it++;
-    if (now >= t.lease_end) t.stop.request_stop();
+    if (now >= t.lease_end) ask_stop(t);
     if (now >= t.limit) {
       time_out(t);
     } else {
@@ -57,13 +57,7 @@ plan<renew_request> engine::plan_renew(steady_time now, bool flush) {
 void engine::apply_renewed(renew_request const& sent, std::vector<bool> const& kept, steady_time now) {
   assert(kept.size() == sent.rows.size());
   renew_busy_ = false;
-  renew_failures_ = 0;
-  store_answered(now);
-  for (auto const& token : sent.doubts) {
-    for (auto& d : doubts_) {
-      if (d.token == token) d.released_once = true;
-    }
-  }
+  store_answered(renew_health_, now);
   for (std::size_t i = 0; i < sent.tickets.size(); ++i) {
     ticket& t = *sent.tickets[i];
     // What the settler took, or another claim of our own renamed, is not this reply's to judge.
@@ -72,7 +66,7 @@ void engine::apply_renewed(renew_request const& sent, std::vector<bool> const& k
       t.lease_end = std::max(t.lease_end, sent.sent + settings_.lease.duration);
     } else if (t.at == stage::running) {
       t.lost = true;
-      t.stop.request_stop();
+      ask_stop(t);
     } else {
       remove_lost(t);
     }
@@ -80,10 +74,15 @@ void engine::apply_renewed(renew_request const& sent, std::vector<bool> const& k
   signals_ |= signal_work | signal_poll;
 }
 
+void engine::apply_doubts_released(renew_request const& sent) noexcept {
+  for (auto& d : doubts_) {
+    if (std::ranges::find(sent.doubts, d.token) != sent.doubts.end()) d.released_once = true;
+  }
+}
+
 void engine::apply_renew_failure(renew_request const& /*sent*/, error const& e, steady_time now) {
   renew_busy_ = false;
-  next_renew_ = std::min(next_renew_, backoff_from(now, ++renew_failures_));
-  store_failed(e, "renew leases", now);
+  next_renew_ = std::min(next_renew_, store_failed(renew_health_, e, "renew leases", now));
   signals_ |= signal_renew;
 }
 

@@ -40,8 +40,7 @@ plan<settle_request> engine::plan_settle(steady_time now, bool flush) {
 void engine::apply_settled(settle_request const& sent, std::vector<bool> const& applied, steady_time now) {
   assert(applied.size() == sent.items.size());
   settle_busy_ = false;
-  settle_failures_ = 0;
-  store_answered(now);
+  store_answered(settle_health_, now);
   for (std::size_t i = 0; i < sent.tickets.size(); ++i) settled(*sent.tickets[i], applied[i], now);
   signals_ |= signal_settle | signal_work;
 }
@@ -75,8 +74,7 @@ void engine::count_settled(settlement const& s) noexcept {
 
 void engine::apply_settle_failure(settle_request const& sent, error const& e, steady_time now) {
   settle_busy_ = false;
-  settle_not_before_ = backoff_from(now, ++settle_failures_);
-  store_failed(e, "settle", now);
+  settle_not_before_ = store_failed(settle_health_, e, "settle", now);
   for (auto const& t : sent.tickets) {
     if (t->at != stage::settling) continue;
     t->resent = t->resent || e.transient();

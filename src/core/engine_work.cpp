@@ -10,6 +10,11 @@ namespace {
 
 constexpr std::size_t max_error_characters = 4000;
 
+// A wait that nobody means to end: it keeps the arithmetic of clocks defined.
+constexpr milliseconds longest_wait = std::chrono::hours{24 * 3650};
+
+milliseconds sensible(milliseconds wait) noexcept { return std::clamp(wait, milliseconds{0}, longest_wait); }
+
 template <class... Fs>
 struct overloaded : Fs... {
   using Fs::operator()...;
@@ -43,6 +48,7 @@ ticket_ptr engine::start_next(steady_time now) {
   ticket_ptr t = queue->front();
   t->limit = now + timeout_of(*t);
   t->stop = std::stop_source{};
+  t->stop_asked = false;
   move_to(*t, stage::running);
   if (t->limit < renewer_wakes_) signals_ |= signal_renew;
   return t;
@@ -68,7 +74,7 @@ void engine::decide(ticket& t, verdict v) {
                  [&](done_t) { t.verdict.what = outcome::delivered; },
                  [&](defer& d) {
                    t.verdict.what = outcome::defer;
-                   t.verdict.delay = std::max(d.delay, milliseconds{0});
+                   t.verdict.delay = sensible(d.delay);
                    t.verdict.error = scrub(d.reason, max_error_characters);
                  },
                  [&](failed& f) { decide_failure(t, std::move(f.reason), f.after); },
@@ -92,15 +98,17 @@ void engine::decide_failure(ticket& t, std::string reason, std::optional<millise
     return;
   }
   t.verdict.what = outcome::retry;
-  t.verdict.delay = after ? std::max(*after, milliseconds{0}) : policy.backoff.delay(failures, random_.fraction());
+  t.verdict.delay = after ? sensible(*after) : policy.backoff.delay(failures, random_.fraction());
 }
 
 void engine::time_out(ticket& t) {
   t.timed_out = true;
-  t.stop.request_stop();
+  ask_stop(t);
   stuck_workers_ += 1;
   counters_.timed_out += 1;
   if (t.lost) return remove_lost(t);
+  // A suspect must not wait for a call that may never end.
+  if (quarantine_ == quarantine::draining) quarantine_ = quarantine::none;
   auto const limit = timeout_of(t).count();
   say(log_level::warning, "listener '" + t.where->name + "' has not answered for event " + t.what.id() + " within " +
                               std::to_string(limit) + " ms: counted as a failure, its result will be ignored");

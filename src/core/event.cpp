@@ -17,6 +17,8 @@ constexpr std::size_t max_tenant = 64;
 constexpr std::size_t max_ordering_key = 128;
 constexpr std::size_t max_content_type = 128;
 
+constexpr std::chrono::milliseconds max_delay = std::chrono::hours{24 * 3650};
+
 [[noreturn]] void refuse(std::string_view field, std::string const& problem) {
   throw error::about(errc::invalid_event, field, problem);
 }
@@ -65,6 +67,12 @@ void check_payload_size(std::string_view payload, event_limits const& limits) {
   }
 }
 
+void check_depth(std::string_view json, event_limits const& limits) {
+  if (auto const depth = core::json_depth(json); depth > limits.json_depth) {
+    refuse("payload", "nests " + std::to_string(depth) + " deep, the limit is " + std::to_string(limits.json_depth));
+  }
+}
+
 void check_payload(event_record const& r, event_limits const& limits) {
   check_payload_size(r.payload, limits);
   if (r.kind == payload_kind::bytes) {
@@ -72,14 +80,13 @@ void check_payload(event_record const& r, event_limits const& limits) {
     return;
   }
   if (!core::is_json(r.payload)) refuse("payload", "is not valid JSON");
-  if (auto const depth = core::json_depth(r.payload); depth > limits.json_depth) {
-    refuse("payload", "nests " + std::to_string(depth) + " deep, the limit is " + std::to_string(limits.json_depth));
-  }
+  check_depth(r.payload, limits);
 }
 
 void check_times(event_record const& r) {
   if (r.available_at && r.deliver_after) refuse("deliver_after", "and available_at exclude each other");
   if (r.deliver_after && r.deliver_after->count() <= 0) refuse("deliver_after", "must be positive");
+  if (r.deliver_after && *r.deliver_after > max_delay) refuse("deliver_after", "is more than 3650 days, the limit");
   if (r.available_at && *r.available_at < r.occurred_at) refuse("available_at", "must not be before occurred_at");
 }
 
@@ -160,6 +167,7 @@ std::size_t event::size_bytes() const noexcept {
 
 void check_limits(event const& e, event_limits const& limits) {
   check_payload_size(e.payload(), limits);
+  if (e.kind() == payload_kind::json) check_depth(e.payload(), limits);
   check_headers(e.headers(), limits);
 }
 

@@ -32,8 +32,8 @@ std::unique_ptr<detail::routes> listeners::release() noexcept { return std::move
 listeners& listeners::add(std::string_view aggregate_type, std::string_view event_type,
                           std::unique_ptr<detail::handler> h, route_options options) {
   if (event_type.empty()) throw error::about(errc::invalid_option, "listeners", "has a route with an empty event type");
-  if (options.timeout && options.timeout->count() <= 0) {
-    throw error::about(errc::invalid_option, "route.timeout", "must be positive");
+  if (options.timeout && (options.timeout->count() <= 0 || *options.timeout > std::chrono::hours{24})) {
+    throw error::about(errc::invalid_option, "route.timeout", "must be positive and at most 24 hours");
   }
   auto& of_type = routes_->by_type[std::string{event_type}];
   if (of_type.contains(aggregate_type)) {

@@ -30,19 +30,19 @@ bool node::stop() { return stop(core_->settings().drain); }
 bool node::stop(std::chrono::milliseconds drain) { return runtime_->stop(drain); }
 
 void node::wake() noexcept {
-  core_->with_engine([](core::engine& e) { e.wake(); });
+  core_->with_engine_quietly([](core::engine& e) { e.wake(); });
 }
 
 std::size_t node::poll_once() { return runtime_->poll_once(); }
 
 node_counters node::counters() const {
-  return core_->with_engine([](core::engine& e) { return e.counters(); });
+  return core_->with_engine_quietly([](core::engine& e) { return e.counters(); });
 }
 
 node_health node::health() const {
   node_health h;
   h.running = runtime_->running();
-  core_->with_engine([&](core::engine& e) {
+  core_->with_engine_quietly([&](core::engine& e) {
     h.active = h.running && e.active();
     h.reason = h.running ? e.unhealthy() : "not running";
   });

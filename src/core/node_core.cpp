@@ -8,15 +8,21 @@ namespace outbox::inline v0::core {
 node_core::node_core(node_settings settings)
     : settings_{std::move(settings)}, engine_{settings_.engine, *settings_.routes} {}
 
-void node_core::publish(std::unique_lock<std::mutex>& lock) noexcept {
+void node_core::notify(std::unique_lock<std::mutex>& lock) noexcept {
   auto const signals = engine_.take_signals();
-  auto const notes = engine_.take_notes();
   lock.unlock();
   if ((signals & signal_work) != 0) work_.notify_one();  // whoever takes one wakes the next
   if ((signals & signal_settle) != 0) settle_.notify_one();
   if ((signals & signal_poll) != 0) poll_.notify_one();
   if ((signals & signal_renew) != 0) renew_.notify_one();
   changed_.notify_all();
+}
+
+void node_core::publish(std::unique_lock<std::mutex>& lock) noexcept {
+  auto const notes = engine_.take_notes();
+  auto stops = engine_.take_stops();
+  notify(lock);
+  for (auto& s : stops) s.request_stop();
   for (auto const& n : notes) say(n.level, n.text);
 }
 
@@ -77,8 +83,13 @@ void node_core::apply(renew_request const& sent, renew_reply const& reply) {
   with_engine([&](engine& e) {
     if (reply.failure) {
       e.apply_renew_failure(sent, *reply.failure, now());
+      return;
+    }
+    e.apply_renewed(sent, reply.kept, now());
+    if (reply.rest) {
+      e.apply_renew_failure(sent, *reply.rest, now());
     } else {
-      e.apply_renewed(sent, reply.kept, now());
+      e.apply_doubts_released(sent);
     }
   });
 }

@@ -25,15 +25,13 @@ class node_core : public std::enable_shared_from_this<node_core> {
   /// Runs `f(engine&)` under the lock, then wakes whom it concerns and says what there is to say.
   template <class F>
   auto with_engine(F&& f) {
-    std::unique_lock lock{mutex_};
-    if constexpr (std::is_void_v<std::invoke_result_t<F&, engine&>>) {
-      f(engine_);
-      publish(lock);
-    } else {
-      auto result = f(engine_);
-      publish(lock);
-      return result;
-    }
+    return run(std::forward<F>(f), [this](auto& lock) { publish(lock); });
+  }
+
+  /// The same for callers' threads: they wake, but it is the node's threads that log, because a log may be slow.
+  template <class F>
+  auto with_engine_quietly(F&& f) {
+    return run(std::forward<F>(f), [this](auto& lock) { notify(lock); });
   }
 
   // Writing.
@@ -65,6 +63,21 @@ class node_core : public std::enable_shared_from_this<node_core> {
 
  private:
   friend class runtime;
+
+  template <class F, class After>
+  auto run(F&& f, After&& after) {
+    std::unique_lock lock{mutex_};
+    if constexpr (std::is_void_v<std::invoke_result_t<F&, engine&>>) {
+      f(engine_);
+      after(lock);
+    } else {
+      auto result = f(engine_);
+      after(lock);
+      return result;
+    }
+  }
+
+  void notify(std::unique_lock<std::mutex>& lock) noexcept;
 
   // Unlocks, then wakes whom the engine signalled and logs what it noted.
   void publish(std::unique_lock<std::mutex>& lock) noexcept;

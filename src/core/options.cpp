@@ -94,6 +94,7 @@ node_settings settings_from(Options&& o, node_mode mode) {
 void validate(retry_policy const& retry, std::string const& field) {
   within(field + ".max_attempts", static_cast<std::uint64_t>(std::max(0, retry.max_attempts)), 1, 1'000'000);
   if (retry.backoff.base.count() <= 0) refuse(field + ".backoff.base", "must be positive");
+  if (retry.backoff.cap > std::chrono::hours{24 * 365}) refuse(field + ".backoff.cap", "must be at most 365 days");
   if (retry.backoff.cap < retry.backoff.base) {
     refuse(field + ".backoff.cap", "must not be less than " + field + ".backoff.base");
   }

@@ -44,11 +44,17 @@ settle_reply perform(store& s, settle_request const& request) noexcept {
 }
 
 renew_reply perform(store& s, renew_request const& request, node_row const& self) noexcept {
-  return reply_of<renew_reply>([&](renew_reply& reply) {
-    if (!request.rows.empty()) reply.kept = s.renew(request.rows, self.lease);
+  auto reply = reply_of<renew_reply>([&](renew_reply& r) {
+    if (!request.rows.empty()) r.kept = s.renew(request.rows, self.lease);
+  });
+  if (reply.failure) return reply;
+  // The registry is for tools: that it fails must not make the node think that it has lost its leases.
+  auto rest = reply_of<renew_reply>([&](renew_reply&) {
     for (auto const& token : request.doubts) s.release(token);
     s.announce(self);
   });
+  reply.rest = std::move(rest.failure);
+  return reply;
 }
 
 }  // namespace outbox::inline v0::core

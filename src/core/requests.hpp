@@ -22,7 +22,8 @@ struct settle_reply {
 
 struct renew_reply {
   std::vector<bool> kept;
-  std::optional<error> failure;
+  std::optional<error> failure;  ///< The leases were not renewed, as far as is known.
+  std::optional<error> rest;     ///< They were, but something after that failed.
 };
 
 /// `lock` is the dispatch lock that the node holds, if any; it is used only for as long as the call takes.

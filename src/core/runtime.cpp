@@ -8,6 +8,7 @@ namespace {
 
 // Long enough to cost nothing, short enough that no clock arithmetic overflows.
 constexpr std::chrono::hours longest_wait{1};
+constexpr std::chrono::hours longest_drain{24 * 365};
 
 // So that stop() called by a listener is told apart: a thread cannot wait for itself.
 thread_local runtime const* thread_of = nullptr;
@@ -114,11 +115,15 @@ void runtime::poll() {
   std::unique_lock lock{core_->mutex_};
   while (!quit_poller_) {
     auto p = core_->plan_poll(lock);
-    if (!p.request) {
+    if (!p.request && !core_->engine_.has_notes()) {
       watch(lock, p);
       continue;
     }
-    core_->publish(lock);
+    core_->publish(lock);  // callers leave their notes to us
+    if (!p.request) {
+      lock.lock();
+      continue;
+    }
     core_->apply(*p.request,
                  perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock()));
     core_->export_metrics();
@@ -134,9 +139,9 @@ void runtime::watch(std::unique_lock<std::mutex>& lock, plan<poll_request>& p) {
   p.wake = std::min<steady_time>(p.wake, core_->now() + every);
   wait(lock, core_->poll_, p);
   lock.unlock();
-  bool const changed = core_->store().changed();
+  auto const counter = core_->store().change_counter();
   lock.lock();
-  if (changed) core_->engine_.wake();
+  if (std::exchange(change_counter_, counter) != counter) core_->engine_.wake();
 }
 
 void runtime::settle() {
@@ -175,16 +180,26 @@ void runtime::renew() {
 
 std::size_t runtime::poll_once() {
   if (!running()) throw error{errc::lifecycle, "poll_once() needs a started node"};
-  core_->with_engine([](engine& e) { e.ask_poll(); });
-  std::size_t rows = 0;
   while (true) {
-    auto const p = core_->plan_poll();
-    if (!p.request) return rows;
+    std::unique_lock lock{core_->mutex_};
+    core_->changed_.wait(lock, [&] { return !core_->engine_.poll_busy(); });
+    core_->engine_.ask_poll();
+    auto const p = core_->plan_poll(lock);
+    core_->publish(lock);
+    if (!p.request) return 0;  // stopping, standing by, or nothing fits
     bool const claim = std::holds_alternative<claim_request>(p.request->what);
-    rows += core_->apply(*p.request,
-                         perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock()));
+    auto reply = perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock());
+    auto const failure = reply.failure;
+    auto const rows = core_->apply(*p.request, std::move(reply));
+    if (failure) throw *failure;
     if (claim) return rows;
   }
+}
+
+// Somebody may be inside poll_once(): what it brings must be released before the settler goes.
+void runtime::wait_for_callers() {
+  std::unique_lock lock{core_->mutex_};
+  core_->changed_.wait(lock, [&] { return !core_->engine_.poll_busy(); });
 }
 
 bool runtime::wait_until_drained(steady_time deadline) {
@@ -224,9 +239,10 @@ bool runtime::stop(milliseconds drain) {
   }
   if (phase_ == phase::stopped) return true;
   phase_ = phase::stopping;
-  auto const deadline = core_->now() + drain;
+  auto const deadline = core_->now() + std::clamp<milliseconds>(drain, milliseconds{0}, longest_drain);
   core_->with_engine([&](engine& e) { e.close(core_->now()); });
   end_loop(quit_poller_, core_->poll_, poller_);
+  wait_for_callers();
   bool drained = wait_until_drained(deadline);
   core_->with_engine([&](engine& e) { e.release_queued(core_->now()); });
   // What was drained late still has a moment to be settled.

@@ -34,6 +34,7 @@ class runtime {
   void watch(std::unique_lock<std::mutex>& lock, plan<poll_request>& p);
   void settle();
   void renew();
+  void wait_for_callers();
   bool wait_until_drained(steady_time deadline);
   bool flush(steady_time deadline);
   void end_loop(bool& quit, std::condition_variable& wake, std::thread& thread);
@@ -47,6 +48,7 @@ class runtime {
   std::atomic<phase> phase_{phase::made};
   // Guarded by the engine's lock.
   bool quit_workers_ = false, quit_poller_ = false, quit_settler_ = false, quit_renewer_ = false, flush_ = false;
+  std::uint64_t change_counter_ = 0;  ///< The poller's.
   std::vector<std::thread> workers_;
   std::thread poller_, settler_, renewer_;
 };

@@ -16,6 +16,7 @@ class birth_observer final : public transaction_observer {
 
   std::size_t size() const noexcept override { return birth_ ? birth_->tickets.size() : 0; }
   std::string const& event_id(std::size_t index) const noexcept override { return birth_->tickets[index]->what.id(); }
+  std::string const& token() const noexcept override { return birth_->token; }
   void absent(std::size_t index) noexcept override { birth_->tickets[index]->absent = true; }
 
   void committed() noexcept override {
@@ -41,7 +42,7 @@ class birth_observer final : public transaction_observer {
   template <class F>
   void end(F&& f) noexcept {
     auto const core = core_.lock();
-    if (core) core->with_engine([&](engine& e) { f(e, core->now()); });
+    if (core) core->with_engine_quietly([&](engine& e) { f(e, core->now()); });
     birth_.reset();
     core_.reset();
   }
@@ -77,17 +78,17 @@ std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const
   for (auto const& e : events) check_limits(e, settings_.limits);
   if (events.empty()) return {};
 
-  auto r = with_engine([&](engine& e) { return e.register_births(events, now()); });
+  auto r = with_engine_quietly([&](engine& e) { return e.register_births(events, now()); });
   try {
     // Enlisted before the INSERT: what can fail for want of memory fails while nothing is written.
     bool const reports = tx.enlist(std::make_shared<birth_observer>(weak_from_this(), r));
     if (!reports && r.birth) {
-      with_engine([&](engine& e) { e.cancel(*r.birth); });
+      with_engine_quietly([&](engine& e) { e.cancel(*r.birth); });
       r.owned.assign(events.size(), false);
     }
     store().insert(tx, insertions_of(events, r, settings_.engine.lease.duration));
   } catch (...) {
-    if (r.birth) with_engine([&](engine& e) { e.cancel(*r.birth); });
+    if (r.birth) with_engine_quietly([&](engine& e) { e.cancel(*r.birth); });
     throw;
   }
   std::vector<event_id> ids;

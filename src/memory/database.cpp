@@ -134,7 +134,7 @@ database::candidates database::choose(claim_request const& request, instant now,
   for (auto const& [instant, seq] : due_) {
     if (instant > now) break;
     auto const& row = rows_.at(seq);
-    if (row.inserted_at > now - request.skip_recent) continue;
+    if (request.skip_recent.count() > 0 && row.inserted_at > now - request.skip_recent) continue;
     bool const expired = !row.locked_by.empty();
     if (expired && request.unowned_only) continue;
     if (first) reply.oldest_lag = std::chrono::floor<milliseconds>(now - instant);
@@ -149,7 +149,7 @@ database::candidates database::choose(claim_request const& request, instant now,
       reply.suspects_waiting = reply.suspects_waiting || suspect;
       continue;
     }
-    auto const size = row.event.payload().size();
+    auto const size = row.event.size_bytes();
     if (c.take.size() >= limit || (!c.take.empty() && bytes + size > request.max_bytes)) {
       reply.more = true;
       break;
@@ -287,9 +287,10 @@ std::vector<bool> database::renew(std::span<row_handle const> rows, milliseconds
 
 std::size_t database::release(std::string_view token) {
   std::lock_guard const lock{mutex_};
+  auto const at = now();
   std::size_t released = 0;
   for (auto& [seq, row] : rows_) {
-    if (!pending(row) || row.locked_by != token) continue;
+    if (!pending(row) || row.locked_by != token || row.lease_until <= at) continue;
     update(row, [](row_view& r) {
       r.locked_by.clear();
       r.lease_until.reset();

@@ -27,7 +27,10 @@ struct transaction::state {
   void confirm() noexcept {
     for (auto const& o : observers) {
       for (std::size_t i = 0; i < o->size(); ++i) {
-        if (!has(o->event_id(i))) o->absent(i);
+        auto const born = [&](row_view const& r) {
+          return r.event.id() == o->event_id(i) && r.locked_by == o->token();
+        };
+        if (std::ranges::none_of(rows, born)) o->absent(i);
       }
     }
   }

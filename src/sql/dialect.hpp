@@ -33,10 +33,10 @@ struct dialect {
   std::string settle_release;  ///< (nothing)
   std::string renew;           ///< lease end
 
-  std::string release_token;     ///< token
+  std::string release_token;     ///< token, now
   std::string expire_others;     ///< now, incarnation + "/"
   std::string find;              ///< event_id -> `row_columns`
-  std::string exists;            ///< event_id
+  std::string exists;            ///< event_id, token
   std::string counts;            ///< -> status, count
   std::string announce;          ///< incarnation, name, version, mode, lease ms, held, lease end
   std::string forget_old_nodes;  ///< a day ago

@@ -45,7 +45,7 @@ void sql_store::in_transaction(work const& f) {
       // Some errors have rolled back already; a second ROLLBACK would hide the first error.
       try {
         if (c.in_transaction()) c.execute(dialect_.rollback);
-      } catch (error const&) {  // NOLINT(bugprone-empty-catch): the connection is replaced if it is broken
+      } catch (error const&) {  // NOLINT(bugprone-empty-catch): what went wrong first is what counts
       }
       throw;
     }
@@ -100,7 +100,7 @@ sql_store::candidates sql_store::choose(connection& c, claim_request const& requ
   c.execute(dialect_.due, {reply.now}, [&](row const& r) {
     std::string malformed;
     auto v = read_row(r, malformed);
-    if (v.inserted_at > reply.now - request.skip_recent) return true;
+    if (request.skip_recent.count() > 0 && v.inserted_at > reply.now - request.skip_recent) return true;
     bool const expired = !v.locked_by.empty();
     if (expired && request.unowned_only) return true;
     if (first)
@@ -117,7 +117,7 @@ sql_store::candidates sql_store::choose(connection& c, claim_request const& requ
       reply.suspects_waiting = reply.suspects_waiting || suspect;
       return true;
     }
-    auto const size = v.event.payload().size();
+    auto const size = v.event.size_bytes();
     if (chosen.take.size() >= limit || (!chosen.take.empty() && bytes + size > request.max_bytes)) {
       reply.more = true;
       return false;
@@ -207,7 +207,7 @@ std::vector<bool> sql_store::renew(std::span<row_handle const> rows, millisecond
 
 std::size_t sql_store::release(std::string_view token) {
   std::int64_t rows = 0;
-  in_transaction([&](connection& c) { rows = c.execute(dialect_.release_token, {token}); });
+  in_transaction([&](connection& c) { rows = c.execute(dialect_.release_token, {token, from_now{}}); });
   return static_cast<std::size_t>(rows);
 }
 

@@ -71,12 +71,14 @@ dialect sqlite_statements(std::string const& table) {
   d.settle_release = t("UPDATE outbox_event SET " NO_OWNER OWNED(1, 2, 3));
   d.renew = t("UPDATE outbox_event SET lease_until = ?1" OWNED(2, 3, 4));
 
-  // Rows with an owner have a claimable instant of their lease or later, so the index has them all; there are few.
-  d.release_token = t("UPDATE outbox_event SET " NO_OWNER " WHERE " PENDING " AND locked_by = ?1");
-  d.expire_others = t("UPDATE outbox_event SET lease_until = ?1 WHERE " PENDING
-                      " AND locked_by IS NOT NULL AND lease_until > ?1 AND substr(locked_by, 1, length(?2)) <> ?2");
+  // A live lease is a claimable instant after now, so the index leads to what is owned and past what is due.
+  d.release_token =
+      t("UPDATE outbox_event SET " NO_OWNER " WHERE " PENDING " AND " CLAIMABLE " > ?2 AND locked_by = ?1");
+  d.expire_others =
+      t("UPDATE outbox_event SET lease_until = ?1 WHERE " PENDING " AND " CLAIMABLE
+        " > ?1 AND locked_by IS NOT NULL AND lease_until > ?1 AND substr(locked_by, 1, length(?2)) <> ?2");
   d.find = t("SELECT " ROW_COLUMNS " FROM outbox_event WHERE event_id = ?1");
-  d.exists = t("SELECT 1 FROM outbox_event WHERE event_id = ?1");
+  d.exists = t("SELECT 1 FROM outbox_event WHERE event_id = ?1 AND locked_by = ?2");
   d.counts = t("SELECT status, count(*) FROM outbox_event GROUP BY status");
 
   d.announce = t(
@@ -97,7 +99,7 @@ dialect sqlite_statements(std::string const& table) {
   d.dead = t(
       "SELECT " ROW_COLUMNS
       " FROM outbox_event WHERE status = 3 AND (?1 IS NULL OR event_type = ?1) AND (?2 IS NULL OR aggregate_type = ?2) "
-      "ORDER BY seq LIMIT ?3");
+      "ORDER BY +seq LIMIT ?3");
   d.count_dead =
       t("SELECT count(*) FROM outbox_event WHERE status = 3 AND (?1 IS NULL OR event_type = ?1) AND (?2 IS NULL OR "
         "aggregate_type = ?2)");
@@ -105,7 +107,7 @@ dialect sqlite_statements(std::string const& table) {
   d.replay = t("UPDATE outbox_event SET " REVIVE " WHERE event_id = ?2 AND status = 3");
   d.replay_some = t("UPDATE outbox_event SET " REVIVE
                     " WHERE seq IN (SELECT seq FROM outbox_event WHERE status = 3 AND (?2 IS NULL OR event_type = ?2) "
-                    "AND (?3 IS NULL OR aggregate_type = ?3) AND done_at <= ?4 ORDER BY seq LIMIT ?5)");
+                    "AND (?3 IS NULL OR aggregate_type = ?3) AND +done_at <= ?4 ORDER BY +seq LIMIT ?5)");
   return d;
 }
 

@@ -1,18 +1,14 @@
 #include "sql/table_name.hpp"
 
+#include <algorithm>
 #include <outbox/error.hpp>
+#include <utility>
 
 namespace outbox::inline v0::sql {
 namespace {
 
 constexpr std::string_view default_table = "outbox_event";
 constexpr std::size_t longest = 48;
-
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-}
 
 bool letter(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
@@ -30,12 +26,21 @@ void check_table_name(std::string_view name) {
 }
 
 std::string with_table(std::string_view sql, std::string_view table) {
-  std::string text{sql};
-  if (table == default_table) return text;
-  std::string const prefix{table};
-  replace_all(text, "outbox_meta", prefix + "_meta");
-  replace_all(text, "outbox_node", prefix + "_node");
-  replace_all(text, default_table, table);
+  if (table == default_table) return std::string{sql};
+  std::string const name{table};
+  std::pair<std::string_view, std::string> const names[] = {
+      {default_table, name}, {"outbox_meta", name + "_meta"}, {"outbox_node", name + "_node"}};
+  // One pass from left to right: what was put in is not looked at again.
+  std::string text;
+  for (std::size_t at = 0; at < sql.size();) {
+    auto const match = std::ranges::find_if(names, [&](auto const& n) { return sql.substr(at).starts_with(n.first); });
+    if (match == std::end(names)) {
+      text += sql[at++];
+    } else {
+      text += match->second;
+      at += match->first.size();
+    }
+  }
   return text;
 }
 

@@ -46,8 +46,8 @@ class patience {
   std::chrono::steady_clock::time_point since_{};
 };
 
-/// Our seam over a handle that somebody owns. `keep`: statements stay prepared for the next time; only for handles of
-/// our own.
+/// Our seam over a handle that somebody owns. `keep`: statements stay prepared for the next time,
+/// until `forget()` or the end of this object.
 class driver final : public sql::connection {
  public:
   driver(sqlite3* db, clock const& c, bool keep) noexcept : db_{db}, clock_{&c}, keep_{keep} {}
@@ -60,6 +60,9 @@ class driver final : public sql::connection {
   std::int64_t execute(std::string_view sql, std::span<sql::value const> parameters,
                        sql::row_function const& on_row) override;
   [[nodiscard]] sqlite3* raw() const noexcept { return db_; }
+
+  /// Finalises what is kept.
+  void forget() noexcept { kept_.clear(); }
 
  private:
   [[nodiscard]] sqlite3_stmt* prepared(std::string_view sql, statement& once);

@@ -47,9 +47,24 @@ void refuse_newer(int version) {
          std::to_string(schema_version) + ": use a newer library");
 }
 
+// What we would not carry over we do not touch: another program has put it there and needs it.
+void refuse_unknown_columns(std::string const& table, std::vector<std::string> const& have) {
+  std::string unknown;
+  for (auto const& name : have) {
+    auto const at = adoptable_columns.find(name);
+    bool const known = at != std::string_view::npos && (at == 0 || adoptable_columns[at - 1] == ' ') &&
+                       (at + name.size() == adoptable_columns.size() || adoptable_columns[at + name.size()] == ',');
+    if (!known) unknown += (unknown.empty() ? "" : ", ") + name;
+  }
+  if (!unknown.empty()) {
+    refuse("table '" + table + "' cannot be adopted: it has columns that this library does not know (" + unknown +
+           "); use a table of another name, or remove them");
+  }
+}
+
 // The old table is renamed, the new one made, the rows copied in their order, the old one dropped. Rows that were
 // locked are free: whoever held them is another program.
-void adopt(sqlite3* db, driver& d, std::string const& table, std::vector<std::string> const& have) {
+void adopt(sqlite3* db, std::string const& table, std::vector<std::string> const& have) {
   auto const old = table + "_adopted";
   std::string columns;
   for (std::size_t at = 0; at < adoptable_columns.size();) {
@@ -66,7 +81,6 @@ void adopt(sqlite3* db, driver& d, std::string const& table, std::vector<std::st
   // Terminal rows of such a table may lack their end; purge counts from it.
   run(db, "UPDATE " + table + " SET done_at = created_at WHERE status IN (1, 3) AND done_at IS NULL");
   run(db, "DROP TABLE " + old);
-  static_cast<void>(d);
 }
 
 }  // namespace
@@ -86,7 +100,8 @@ migration migrate_handle(sqlite3* db, std::string const& table) {
         result = migration::created;
       } else if (std::ranges::find(have, "event_id") != have.end() &&
                  std::ranges::find(have, "available_at") != have.end()) {
-        adopt(db, d, table, have);
+        refuse_unknown_columns(table, have);
+        adopt(db, table, have);
         result = migration::adopted;
       } else {
         refuse("there is a table '" + table + "' that is not an outbox table: it has no event_id or no available_at");

@@ -11,8 +11,7 @@ std::optional<file_identity> identity_of(sqlite3* db) noexcept {
   return file_identity{s.st_dev, s.st_ino};
 }
 
-session::session(sqlite3* db, handle owned)
-    : owned_{std::move(owned)}, driver_{db, *clock_, /*keep=*/owned_ != nullptr} {}
+session::session(sqlite3* db, handle owned) : owned_{std::move(owned)}, driver_{db, *clock_, /*keep=*/true} {}
 
 std::optional<file_identity> const& session::file() {
   if (!file_) file_ = identity_of(raw());

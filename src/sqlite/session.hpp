@@ -24,7 +24,7 @@ struct file_identity {
 
 class session {
  public:
-  /// `owned`: a handle that we opened, on which statements stay prepared.
+  /// `owned`: the same handle if we opened it, to be closed with the session; else null.
   session(sqlite3* db, handle owned);
 
   [[nodiscard]] driver& statements() noexcept { return driver_; }

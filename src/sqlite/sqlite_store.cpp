@@ -44,19 +44,18 @@ class sqlite_store final : public sql::sql_store, public std::enable_shared_from
   instant now() override { return clock_->now(); }
 
   // Changes when another connection commits, ours or anybody's: a few microseconds, no lock.
-  bool changed() noexcept override {
+  std::uint64_t change_counter() noexcept override {
+    std::int64_t version = 0;
     try {
-      std::int64_t version = 0;
       with_reader([&](sql::connection& c) {
         c.execute("PRAGMA data_version", {}, [&](sql::row const& r) {
           version = r.integer(0);
           return false;
         });
       });
-      return std::exchange(seen_, version) != version;
-    } catch (error const&) {
-      return false;
+    } catch (error const&) {  // NOLINT(bugprone-empty-catch): a hint that cannot be had is none
     }
+    return static_cast<std::uint64_t>(version);
   }
 
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
@@ -90,7 +89,7 @@ class sqlite_store final : public sql::sql_store, public std::enable_shared_from
     }
     auto* const db = static_cast<sqlite3*>(tx.target());
     check_file(identity_of(db));
-    driver d{db, *clock_, /*keep=*/false};
+    driver d{db, *clock_, /*keep=*/true};  // for this call: its statements end with it
     run_whole(d, f);
   }
 
@@ -118,7 +117,6 @@ class sqlite_store final : public sql::sql_store, public std::enable_shared_from
   std::shared_ptr<clock const> clock_;
   own_connection writer_, reader_;
   file_identity file_;
-  std::int64_t seen_ = 0;
 };
 
 }  // namespace

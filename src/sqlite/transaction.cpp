@@ -24,15 +24,16 @@ struct transaction::state {
   void confirm() {
     for (auto const& o : observers) {
       for (std::size_t i = 0; i < o->size(); ++i) {
-        if (!present(o->event_id(i))) o->absent(i);
+        if (!present(o->event_id(i), o->token())) o->absent(i);
       }
     }
   }
 
-  bool present(std::string const& id) {
+  bool present(std::string const& id, std::string const& token) {
     for (auto const& exists : tables) {
       bool found = false;
-      on->statements().execute(exists, {std::string_view{id}}, [&](sql::row const&) { return !(found = true); });
+      on->statements().execute(exists, {std::string_view{id}, std::string_view{token}},
+                               [&](sql::row const&) { return !(found = true); });
       if (found) return true;
     }
     return false;
@@ -41,6 +42,7 @@ struct transaction::state {
   template <class F>
   void end(F&& tell) noexcept {
     over = true;
+    if (own) own->statements().forget();  // nothing stays behind on a handle that is not ours
     for (auto const& o : observers) tell(*o);
     observers.clear();
   }
@@ -84,11 +86,14 @@ void transaction::commit() {
     throw error{errc::no_transaction,
                 "the transaction was ended by a statement of the application's: how, is not known"};
   }
-  state_->confirm();
   try {
+    state_->confirm();
     state_->on->statements().execute("COMMIT");
   } catch (error const& e) {
-    if (state_->in_transaction()) throw;  // busy: it may be tried again
+    if (state_->in_transaction()) {
+      if (!e.transient()) rollback();  // a deferred constraint: it will fail again
+      throw;
+    }
     int const code = sqlite3_extended_errcode(state_->on->raw()) & 0xFF;
     if (code != SQLITE_IOERR) {
       state_->end_rolled_back();

@@ -137,7 +137,7 @@ std::size_t faulty_store::replay_some(dead_filter const& filter, instant died_by
 }
 
 instant faulty_store::now() { return state_->behind->now(); }
-bool faulty_store::changed() noexcept { return state_->behind->changed(); }
+std::uint64_t faulty_store::change_counter() noexcept { return state_->behind->change_counter(); }
 inspector& faulty_store::inspect() { return state_->behind->inspect(); }
 
 }  // namespace outbox::inline v0::testing

@@ -20,9 +20,11 @@ TYPED_TEST_SUITE(Insert, Stores, store_name);
 // Remembers what a transaction said.
 class recorder final : public transaction_observer {
  public:
-  explicit recorder(std::vector<std::string> ids) : ids_{std::move(ids)} {}
+  explicit recorder(std::vector<std::string> ids, std::string token = "n/1")
+      : ids_{std::move(ids)}, token_{std::move(token)} {}
   std::size_t size() const noexcept override { return ids_.size(); }
   std::string const& event_id(std::size_t i) const noexcept override { return ids_[i]; }
+  std::string const& token() const noexcept override { return token_; }
   void absent(std::size_t i) noexcept override { said += "absent " + ids_[i] + ";"; }
   void committed() noexcept override { said += "committed;"; }
   void rolled_back() noexcept override { said += "rolled back;"; }
@@ -31,6 +33,7 @@ class recorder final : public transaction_observer {
 
  private:
   std::vector<std::string> ids_;
+  std::string token_;
 };
 
 TYPED_TEST(Insert, I2_IsInvisibleUntilCommit) {
@@ -131,7 +134,7 @@ TYPED_TEST(Insert, TransactionIsActiveUntilItEnds) {
 TYPED_TEST(Insert, ObserverHearsOfTheCommitOnce) {
   auto tx = this->backend_.begin();
   auto const e = json_event("a");
-  insertion const row{&e};
+  insertion const row{&e, "n/1", lease};
   auto const o = std::make_shared<recorder>(std::vector<std::string>{"a"});
   ASSERT_TRUE(tx->ref().enlist(o));
   this->s().insert(tx->ref(), std::span{&row, 1});
@@ -161,7 +164,7 @@ TYPED_TEST(Insert, I2_ObserverHearsWhichRowsASavepointTook) {
   auto tx = this->backend_.begin();
   auto const a = json_event("a");
   auto const b = json_event("b");
-  insertion const rows[] = {{&a}, {&b}};
+  insertion const rows[] = {{&a, "n/1", lease}, {&b, "n/1", lease}};
   auto const o = std::make_shared<recorder>(std::vector<std::string>{"a", "b"});
   ASSERT_TRUE(tx->ref().enlist(o));
   this->s().insert(tx->ref(), std::span{&rows[0], 1});
@@ -170,6 +173,21 @@ TYPED_TEST(Insert, I2_ObserverHearsWhichRowsASavepointTook) {
   tx->rollback_to("mark");
   tx->commit();
   EXPECT_EQ(o->said, "absent b;committed;");
+}
+
+TYPED_TEST(Insert, I2_ARowOfTheSameIdWrittenAfterASavepointIsAnotherRow) {
+  auto tx = this->backend_.begin();
+  auto const a = json_event("a");
+  insertion const first{&a, "n/1", lease};
+  insertion const second{&a};
+  auto const o = std::make_shared<recorder>(std::vector<std::string>{"a"});
+  ASSERT_TRUE(tx->ref().enlist(o));
+  tx->savepoint("mark");
+  this->s().insert(tx->ref(), std::span{&first, 1});
+  tx->rollback_to("mark");
+  this->s().insert(tx->ref(), std::span{&second, 1});
+  tx->commit();
+  EXPECT_EQ(o->said, "absent a;committed;");
 }
 
 TYPED_TEST(Insert, I11_EveryFieldComesBack) {

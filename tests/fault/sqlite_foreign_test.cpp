@@ -137,6 +137,33 @@ TEST_F(Foreign, OurRowsAreReadByTheSpecificationsPollQuery) {
             "x|UserCreated|User|7|acme|{\"name\":\"Ann\"}|{\"h\":\"v\"}|0\n");
 }
 
+TEST_F(Foreign, AWritersClockAheadOfOursDelaysNothing) {
+  shell(
+      "INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at) VALUES "
+      "('a', 'UserCreated', '1', 0, strftime('%Y-%m-%d %H:%M:%f', 'now', '-1 seconds'), strftime('%Y-%m-%d %H:%M:%f', "
+      "'now', '+1 hours'));");
+  auto n = single_node(options());
+  n.start();
+  EXPECT_TRUE(seen.reach(1));
+}
+
+TEST_F(Foreign, TwoNodesOnOneStoreAreBothTold) {
+  auto const many = [&](char const* type) {
+    multi_node_options o{.store = store, .poll = {.every = 1h}, .unroutable = unroutable::leave, .log = nullptr};
+    o.listeners.on(type, [this](delivery const& d) { seen.add(d.id); });
+    return multi_node(std::move(o));
+  };
+  auto a = many("UserCreated");
+  auto b = many("UserCreated");
+  a.start();
+  b.start();
+  for (int i = 0; i < 20; ++i) {
+    shell(plain_insert("e" + std::to_string(i), "'2026-01-01'"));
+    ASSERT_TRUE(seen.reach(static_cast<std::size_t>(i) + 1));
+    if (i == 9) a.stop();  // the rest is b's, which must not depend on a
+  }
+}
+
 TEST_F(Foreign, UnreadableHeadersMakeARowDead) {
   shell(
       "INSERT INTO outbox_event (event_id, event_type, payload, headers, status, available_at, created_at) VALUES "

@@ -156,6 +156,23 @@ TEST_F(Race, TheSameFileByAnotherPathIsTheSameFile) {
   EXPECT_EQ(deliver(), "a");
 }
 
+TEST_F(Race, ACommitThatADeferredConstraintRefusesIsRolledBack) {
+  db.execute(
+      "PRAGMA foreign_keys = ON; CREATE TABLE p (id INTEGER PRIMARY KEY);"
+      "CREATE TABLE c (p REFERENCES p (id) DEFERRABLE INITIALLY DEFERRED)");
+  sqlite::transaction tx{db};
+  db.execute("INSERT INTO c VALUES (42)");
+  write(tx, "a");
+  EXPECT_THROW(tx.commit(), error);
+  EXPECT_FALSE(tx.active());
+  EXPECT_EQ(deliver(), "");
+  EXPECT_FALSE(store->inspect().find("a"));
+  sqlite::transaction again{db};
+  write(again, "b");
+  again.commit();
+  EXPECT_EQ(deliver(), "b");
+}
+
 TEST_F(Race, ApplicationEndsTheTransactionBehindOurBack) {
   sqlite::transaction tx{db};
   write(tx, "a");

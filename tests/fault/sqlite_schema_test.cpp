@@ -6,6 +6,7 @@
 #include <outbox/error.hpp>
 #include <outbox/sqlite.hpp>
 
+#include "sql/dialect.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace outbox {
@@ -100,6 +101,44 @@ TEST_F(Schema, ATableOfTheSpecificationIsAdoptedWithItsRows) {
   EXPECT_EQ(reply.rows[1].attempts, 3);
 }
 
+TEST_F(Schema, ATableWithColumnsOfOthersIsNotAdopted) {
+  sqlite::connection{path}.execute(std::string{plain_ddl} + "ALTER TABLE outbox_event ADD COLUMN trace_id TEXT");
+  EXPECT_THAT(refusal(), HasSubstr("does not know (trace_id)"));
+  EXPECT_EQ(text("SELECT count(*) FROM pragma_table_info('outbox_event') WHERE name = 'trace_id'"), "1\n");
+}
+
+TEST_F(Schema, ATableWhoseMetaIsGoneIsNotAdopted) {
+  sqlite::migrate(path);
+  sqlite::connection{path}.execute("DROP TABLE outbox_meta");
+  EXPECT_THAT(refusal(), HasSubstr("seq"));
+}
+
+TEST_F(Schema, ATableNamedLikeOursBringsItsOwnCompanions) {
+  sqlite::migrate(path, {.table = "outbox_event2"});
+  EXPECT_EQ(text("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'outbox%' ORDER BY name"),
+            "outbox_event2\noutbox_event2_meta\noutbox_event2_node\n");
+}
+
+TEST_F(Schema, I11_ADatabaseMayBeUtf16Inside) {
+  sqlite3* db = nullptr;
+  sqlite3_open(path.c_str(), &db);
+  sqlite3_exec(db, "PRAGMA encoding = 'UTF-16le'; CREATE TABLE t (x)", nullptr, nullptr, nullptr);
+  sqlite3_close(db);
+  auto const s = sqlite::open(path);
+  sqlite::connection c{path};
+  auto const e = event::json("häuser", "\"é\"", {.id = "x"});
+  insertion const row{&e};
+  sqlite::transaction tx{c};
+  s->insert(join(tx), std::span{&row, 1});
+  tx.commit();
+  auto const reply = s->claim({.token = "n/1", .lease = std::chrono::seconds{30}});
+  ASSERT_THAT(reply.rows, SizeIs(1));
+  EXPECT_EQ(reply.rows[0].event.type(), "häuser");
+  EXPECT_EQ(reply.rows[0].event.payload(), "\"é\"");
+  settlement const done{.row = reply.rows[0].handle};
+  EXPECT_TRUE(s->settle(std::span{&done, 1}).at(0));
+}
+
 TEST_F(Schema, AnotherTableOfThatNameIsRefusedAndUntouched) {
   sqlite::connection{path}.execute("CREATE TABLE outbox_event (id INTEGER); INSERT INTO outbox_event VALUES (42)");
   EXPECT_THAT(refusal(), HasSubstr("not an outbox table"));
@@ -134,26 +173,37 @@ TEST_F(Schema, WhatIsNoDatabaseIsSaid) {
 }
 
 // EXPLAIN QUERY PLAN of the statements that matter: one index range, no sorting, no scan.
-TEST_F(Schema, R8_ClaimsGoThroughOneIndex) {
+TEST_F(Schema, R8_StatementsGoThroughTheirIndex) {
   sqlite::migrate(path);
-  std::string const claimable = "max(replace(available_at, 'T', ' '), coalesce(lease_until, ''))";
   auto const plan = [&](std::string const& sql) {
     sqlite::connection db{path};
     sqlite3_stmt* s = nullptr;
-    sqlite3_prepare_v2(db.handle(), ("EXPLAIN QUERY PLAN " + sql).c_str(), -1, &s, nullptr);
+    EXPECT_EQ(sqlite3_prepare_v2(db.handle(), ("EXPLAIN QUERY PLAN " + sql).c_str(), -1, &s, nullptr), SQLITE_OK)
+        << sql;
     std::string result;
     while (sqlite3_step(s) == SQLITE_ROW)
       result += reinterpret_cast<char const*>(sqlite3_column_text(s, 3)) + std::string{"\n"};
     sqlite3_finalize(s);
     return result;
   };
-  auto const due = plan("SELECT payload FROM outbox_event WHERE status IN (0, 2) AND " + claimable +
-                        " <= 'x' ORDER BY " + claimable + ", seq");
-  EXPECT_THAT(due, HasSubstr("USING INDEX outbox_event_due (<expr><?)"));
-  EXPECT_THAT(due, ::testing::Not(HasSubstr("TEMP B-TREE")));
-  EXPECT_THAT(
-      plan("SELECT seq FROM outbox_event WHERE status IN (1, 3) AND done_at <= 'x' ORDER BY done_at, seq LIMIT 5"),
-      HasSubstr("USING INDEX outbox_event_ended (done_at<?)"));
+  auto const d = sql::sqlite_statements("outbox_event");
+  auto const searches = [&](std::string const& sql, std::string const& how) {
+    auto const p = plan(sql);
+    EXPECT_THAT(p, HasSubstr(how)) << sql;
+    EXPECT_THAT(p, ::testing::Not(HasSubstr("SCAN"))) << sql;
+    EXPECT_THAT(p, ::testing::Not(HasSubstr("TEMP B-TREE"))) << sql;
+  };
+  searches(d.any_due, "USING INDEX outbox_event_due (<expr><?)");
+  searches(d.due, "USING INDEX outbox_event_due (<expr><?)");
+  searches(d.next_due, "USING INDEX outbox_event_due (<expr>>?)");
+  searches(d.release_token, "USING INDEX outbox_event_due (<expr>>?)");
+  searches(d.expire_others, "USING INDEX outbox_event_due (<expr>>?)");
+  searches(d.take, "USING INTEGER PRIMARY KEY");
+  searches(d.settle_done, "USING INTEGER PRIMARY KEY");
+  searches(d.renew, "USING INTEGER PRIMARY KEY");
+  searches(d.purge, "USING INDEX outbox_event_ended (done_at<?)");
+  EXPECT_THAT(plan(d.dead), HasSubstr("outbox_event_dead"));
+  EXPECT_THAT(plan(d.replay_some), HasSubstr("outbox_event_dead"));
 }
 
 }  // namespace

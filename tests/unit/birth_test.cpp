@@ -204,6 +204,22 @@ TEST_F(Birth, I2_ASavepointThatWasRolledBackIsNotHandedOver) {
   EXPECT_EQ(n.look([](engine& e) { return e.hot_slots_used(); }), 2U) << "b's slot is free";
 }
 
+TEST_F(Birth, I2_AnIdThatIsWrittenAgainAfterASavepointIsDeliveredAsItWasCommitted) {
+  memory::transaction tx{*db.store};
+  tx.savepoint("s");
+  auto const first = event::json("t", "\"undone\"", {.id = "a"});
+  n.core->write(join(tx), std::span{&first, 1});
+  tx.rollback_to("s");
+  auto const second = event::json("t", "\"kept\"", {.id = "a"});
+  n.core->write(join(tx), std::span{&second, 1});
+  tx.commit();
+  n.poll_all();
+  auto const t = n.start();
+  ASSERT_TRUE(t);
+  EXPECT_EQ(t->what.payload(), "\"kept\"");
+  EXPECT_FALSE(n.start());
+}
+
 TEST_F(Birth, R2_ATransactionThatCannotReportItsEndMakesNoHotEvents) {
   memory::transaction tx{*db.store};
   auto const real = join(tx);

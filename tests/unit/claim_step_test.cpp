@@ -60,7 +60,7 @@ TEST_F(ClaimStep, I8_OnlyWhatFitsIsClaimed) {
   for (int i = 0; i < 20; ++i) db.put("e" + std::to_string(i));
   small.open();
   small.poll_all();
-  EXPECT_EQ(small.look([](engine& e) { return e.cold_slots_used(); }), 8U) << "the next batch of four would not fit";
+  EXPECT_EQ(small.look([](engine& e) { return e.cold_slots_used(); }), 10U) << "four, four, and the two that still fit";
   for (int i = 0; i < 2; ++i) small.deliver();
   EXPECT_FALSE(small.poll()) << "a slot is free when the settlement is durable, not before";
   small.settle();
@@ -219,6 +219,90 @@ TEST_F(ClaimStep, R8_TheClaimSaysWhenTheNextRowIsDue) {
   n.advance(60ms);
   EXPECT_TRUE(n.poll());
   EXPECT_EQ(n.deliver(), "a");
+}
+
+TEST_F(ClaimStep, R8_ARetryToldWhileAClaimIsUnderWayIsNotForgotten) {
+  n.commit("a");
+  n.deliver(failed{"no", 200ms});
+  auto const p = n.core->plan_poll();
+  ASSERT_TRUE(p.request);
+  auto reply = perform(n.core->store(), *p.request, "n", {});  // has not seen the retry
+  n.settle();
+  n.core->apply(*p.request, std::move(reply));
+  n.advance(201ms);
+  EXPECT_TRUE(n.poll()) << "not an interval later";
+  EXPECT_EQ(n.deliver(), "a");
+}
+
+TEST_F(ClaimStep, R8_ARowThatIsDueInADistantFutureMakesNobodySpin) {
+  db.put("a", "t",
+         {.occurred_at = instant{}, .available_at = instant{std::chrono::sys_days{std::chrono::year{9999} / 1 / 1}}});
+  n.poll_all();
+  EXPECT_FALSE(n.poll());
+  n.advance(4s);
+  EXPECT_FALSE(n.poll());
+  n.commit("b",
+           {.occurred_at = instant{}, .available_at = instant{std::chrono::sys_days{std::chrono::year{9000} / 1 / 1}}});
+  n.poll_all();
+  EXPECT_FALSE(n.poll());
+}
+
+TEST_F(ClaimStep, I8_OneSlowEventDoesNotStopTheClaims) {
+  stepper small{db, "s", [](node_settings& s) {
+                  s.engine.queue.cold = 50;
+                  s.engine.poll.batch = 50;
+                }};
+  small.open();
+  db.put("slow");
+  small.poll_all();
+  auto const slow = small.start();
+  for (int i = 0; i < 10; ++i) db.put("e" + std::to_string(i));
+  small.look([](engine& e) { e.wake(); });
+  EXPECT_TRUE(small.poll());
+  EXPECT_THAT(small.deliver_all(), SizeIs(10));
+}
+
+TEST_F(ClaimStep, I3_NoSuspectIsClaimedBesideACallThatHangs) {
+  db.put("suspect");
+  crash_holders(2);
+  stepper two{db, "two", [](node_settings& s) { s.engine.workers = 2; }};
+  two.open();
+  db.put("hangs", "quick");
+  two.poll();
+  auto const hanging = two.start();
+  ASSERT_EQ(hanging->what.id(), "hangs");
+  two.advance(1001ms);
+  two.renew();  // timed out, and still running
+  two.settle();
+  two.advance(5s);
+  db.put("good");
+  two.poll_all();
+  EXPECT_THAT(two.deliver_all(), ::testing::Contains("good"));
+  EXPECT_EQ(db.row("suspect").crashes, 1) << "left alone";
+  two.finish(hanging, done);
+  two.settle();
+  for (int i = 0; i < 4; ++i) {
+    two.advance(6s);
+    two.renew();
+    two.poll_all();
+    if (auto const ids = two.deliver_all(); std::ranges::find(ids, "suspect") != ids.end()) return;
+    two.settle();
+  }
+  FAIL() << "the suspect was never tried";
+}
+
+TEST_F(ClaimStep, R13_AReadThatSucceedsDoesNotHideWritesThatFail) {
+  n.poll_all();
+  n.advance(8s);
+  n.fail_next(operation::renew, fault::before);
+  n.commit("a");
+  n.renew();
+  n.look([](engine& e) { e.wake(); });
+  n.poll_all();
+  EXPECT_NE(n.look([](engine& e) { return e.unhealthy(); }), "");
+  n.advance(1s);
+  n.renew();
+  EXPECT_EQ(n.look([](engine& e) { return e.unhealthy(); }), "");
 }
 
 TEST_F(ClaimStep, R12_WithoutAListenerTheEventIsDead) {

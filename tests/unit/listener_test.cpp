@@ -106,6 +106,7 @@ TEST(Listeners, RefuseNonsense) {
   listeners l;
   EXPECT_THROW(l.on("", [](delivery const&) {}), error);
   EXPECT_THROW(l.on("x", [](delivery const&) {}, {.timeout = std::chrono::milliseconds{0}}), error);
+  EXPECT_THROW(l.on("x", [](delivery const&) {}, {.timeout = std::chrono::milliseconds::max()}), error);
 }
 
 }  // namespace

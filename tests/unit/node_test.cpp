@@ -9,6 +9,7 @@
 #include <outbox/memory.hpp>
 #include <outbox/outbox.hpp>
 #include <outbox/testing.hpp>
+#include <set>
 #include <thread>
 
 #include "support/waiting.hpp"
@@ -129,6 +130,68 @@ TEST_F(Node, AStopDeadlineReleasesWhatHasNotBegun) {
   }  // the destructor waits for the listener and settles it
   EXPECT_EQ(store_->inspect().find("running")->status, event_status::delivered);
   EXPECT_EQ(store_->inspect().find("queued")->status, event_status::created);
+}
+
+TEST_F(Node, AStopCallbackMayUseTheNode) {
+  std::atomic<node*> self = nullptr;
+  std::latch started{1};
+  std::atomic<bool> called = false;
+  single_node_options o{.store = store_, .workers = 1, .log = nullptr};
+  o.listeners.on("t", [&](delivery const& d) {
+    std::stop_callback const callback{d.stop, [&] {
+                                        static_cast<void>(self.load()->counters());
+                                        called = true;
+                                      }};
+    started.count_down();
+    while (!called) std::this_thread::yield();
+  });
+  auto n = single_node(std::move(o));
+  self = &n;
+  n.start();
+  ASSERT_TRUE(eventually([&] { return n.health().active; }));
+  commit(n, "a");
+  started.wait();
+  n.stop(1ms);
+  EXPECT_TRUE(eventually([&] { return called.load(); }));
+}
+
+TEST_F(Node, AnEndlessDrainWaits) {
+  std::latch gate{1};
+  single_node_options o{.store = store_, .workers = 1, .log = nullptr};
+  o.listeners.on("t", [&](delivery const& d) {
+    gate.wait();
+    tally_.add(d.id);
+  });
+  auto n = single_node(std::move(o));
+  n.start();
+  ASSERT_TRUE(eventually([&] { return n.health().active; }));
+  commit(n, "a");
+  commit(n, "b");
+  std::jthread const opener{[&] { gate.count_down(); }};
+  EXPECT_TRUE(n.stop(std::chrono::milliseconds::max()));
+  EXPECT_EQ(tally_.total(), 2U);
+}
+
+TEST_F(Node, I9_NothingIsLoggedOnAWritersThread) {
+  std::mutex mutex;
+  std::set<std::thread::id> loggers;
+  std::latch gate{1};
+  single_node_options o{.store = store_, .workers = 1, .queue = {.hot = 1}};
+  o.log = [&](log_level, std::string_view) {
+    std::lock_guard const lock{mutex};
+    loggers.insert(std::this_thread::get_id());
+  };
+  o.listeners.on("t", [&](delivery const&) { gate.wait(); });
+  auto n = single_node(std::move(o));
+  n.start();
+  ASSERT_TRUE(eventually([&] { return n.health().active; }));
+  for (int i = 0; i < 5; ++i) commit(n, "e" + std::to_string(i));
+  EXPECT_EQ(n.counters().hot_dropped, 4U);
+  gate.count_down();
+  ASSERT_TRUE(eventually([&] { return store_->inspect().counts().done == 5; }));
+  n.stop();
+  EXPECT_FALSE(loggers.empty());
+  EXPECT_FALSE(loggers.contains(std::this_thread::get_id()));
 }
 
 TEST_F(Node, StopFromAListenerIsAWish) {

@@ -107,6 +107,31 @@ TEST_F(RenewStep, I6_ALostLeaseStopsTheCallAndItsResultCountsForNothing) {
   EXPECT_EQ(n.counters().held, 0U);
 }
 
+TEST_F(RenewStep, R3_ALostLeaseDoesNotStopTheClaims) {
+  n.commit("a");
+  auto const t = n.start();
+  n.advance(31s);
+  stepper other{db, "other"};
+  other.open();
+  other.poll_all();
+  n.renew();
+  db.put("b");
+  n.look([](engine& e) { e.wake(); });
+  n.poll_all();
+  EXPECT_EQ(n.deliver(), "b") << "although the lost call still runs";
+}
+
+TEST_F(RenewStep, R10_ARegistryThatFailsCostsNoLease) {
+  n.commit("a");
+  n.renew();
+  n.advance(8s);
+  n.fail_next(operation::announce, fault::before);
+  n.renew();
+  EXPECT_EQ(db.row("a").lease_until, db.clock->now() + 30s);
+  n.advance(15s);
+  EXPECT_EQ(n.deliver(), "a") << "the node knows that it was renewed";
+}
+
 TEST_F(RenewStep, I6_AQueuedEventWhoseLeaseIsLostIsDropped) {
   n.commit("a");
   n.advance(31s);

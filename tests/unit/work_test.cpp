@@ -112,6 +112,10 @@ TEST_F(Work, ARouteHasItsOwnPatience) {
 
 TEST_F(Work, ANegativeWaitIsNoWait) { EXPECT_EQ(after(failed{"x", -5s}).available_at, db.clock->now()); }
 
+TEST_F(Work, AnEndlessWaitIsTenYears) {
+  EXPECT_EQ(after(defer{std::chrono::milliseconds::max()}).available_at, db.clock->now() + 24h * 3650);
+}
+
 TEST_F(Work, R5_AReasonIsMadeStorable) {
   auto const r = after(dead{std::string{"bad \xff and \0 long ", 18} + std::string(5000, 'x')});
   EXPECT_EQ(r.last_error.substr(0, 7), "bad \xEF\xBF\xBD");
