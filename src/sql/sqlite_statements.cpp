@@ -96,18 +96,19 @@ dialect sqlite_statements(std::string const& table) {
       t("DELETE FROM outbox_event WHERE seq IN (SELECT seq FROM outbox_event WHERE status IN (CASE ?1 WHEN 1 THEN 1 "
         "END, CASE ?2 WHEN 1 THEN 3 END) "
         "AND done_at <= ?3 ORDER BY done_at, seq LIMIT ?4)");
-  d.dead = t(
-      "SELECT " ROW_COLUMNS
-      " FROM outbox_event WHERE status = 3 AND (?1 IS NULL OR event_type = ?1) AND (?2 IS NULL OR aggregate_type = ?2) "
-      "ORDER BY +seq LIMIT ?3");
+  d.dead = t("SELECT " ROW_COLUMNS
+             " FROM outbox_event INDEXED BY outbox_event_dead WHERE status = 3 AND (?1 IS NULL OR event_type = ?1) AND "
+             "(?2 IS NULL OR aggregate_type = ?2) "
+             "ORDER BY seq LIMIT ?3");
   d.count_dead =
       t("SELECT count(*) FROM outbox_event WHERE status = 3 AND (?1 IS NULL OR event_type = ?1) AND (?2 IS NULL OR "
         "aggregate_type = ?2)");
 #define REVIVE "status = 0, attempts = 0, crashes = 0, available_at = ?1, done_at = NULL, last_error = NULL"
   d.replay = t("UPDATE outbox_event SET " REVIVE " WHERE event_id = ?2 AND status = 3");
   d.replay_some = t("UPDATE outbox_event SET " REVIVE
-                    " WHERE seq IN (SELECT seq FROM outbox_event WHERE status = 3 AND (?2 IS NULL OR event_type = ?2) "
-                    "AND (?3 IS NULL OR aggregate_type = ?3) AND +done_at <= ?4 ORDER BY +seq LIMIT ?5)");
+                    " WHERE seq IN (SELECT seq FROM outbox_event INDEXED BY outbox_event_dead WHERE status = 3 AND (?2 "
+                    "IS NULL OR event_type = ?2) "
+                    "AND (?3 IS NULL OR aggregate_type = ?3) AND done_at <= ?4 ORDER BY seq LIMIT ?5)");
   return d;
 }
 

@@ -26,7 +26,7 @@ class Foreign : public ::testing::Test {
   // What the sqlite3 shell prints for a script.
   std::string shell(std::string const& sql) {
     auto const script = dir / "script.sql";
-    std::ofstream{script} << sql;
+    std::ofstream{script} << ".timeout 20000\n" << sql;
     auto const command = "sqlite3 -batch -bail '" + path + "' < '" + script + "' 2>&1";
     std::FILE* const p = ::popen(command.c_str(), "r");
     std::string out;
