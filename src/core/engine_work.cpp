@@ -112,7 +112,7 @@ void engine::time_out(ticket& t) {
   auto const limit = timeout_of(t).count();
   say(log_level::warning, "listener '" + t.where->name + "' has not answered for event " + t.what.id() + " within " +
                               std::to_string(limit) + " ms: counted as a failure, its result will be ignored");
-  t.verdict = {.progress = t.progress};
+  t.verdict = {.row = t.handle, .progress = t.progress};
   decide_failure(t, "the listener did not answer within " + std::to_string(limit) + " ms", {});
   move_to(t, stage::finished);
   signals_ |= signal_settle;

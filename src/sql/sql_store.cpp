@@ -52,12 +52,46 @@ void sql_store::in_transaction(work const& f) {
   });
 }
 
+namespace {
+
+// Several rows, all or none, whatever the caller does with an error: what a failed write left behind would carry a
+// token that nobody knows any more.
+class all_or_none {
+ public:
+  explicit all_or_none(connection& c) : c_{c} { c_.execute("SAVEPOINT outbox_write"); }
+  all_or_none(all_or_none const&) = delete;
+  all_or_none& operator=(all_or_none const&) = delete;
+  ~all_or_none() {
+    if (whole_) return;
+    try {
+      if (c_.in_transaction()) {
+        c_.execute("ROLLBACK TO outbox_write");
+        c_.execute("RELEASE outbox_write");
+      }
+    } catch (error const&) {  // NOLINT(bugprone-empty-catch): what went wrong first is what counts
+    }
+  }
+  void done() {
+    c_.execute("RELEASE outbox_write");
+    whole_ = true;
+  }
+
+ private:
+  connection& c_;
+  bool whole_ = false;
+};
+
+}  // namespace
+
 void sql_store::insert(transaction_ref tx, std::span<insertion const> rows) {
   with_caller(tx, [&](connection& c) {
+    std::optional<all_or_none> guard;
+    if (rows.size() > 1) guard.emplace(c);  // one statement is whole by itself
     for (auto const& i : rows) {
       auto const headers = core::encode_headers(i.what->headers());
       c.execute(dialect_.insert, insert_parameters(i, headers), {});
     }
+    if (guard) guard->done();
   });
 }
 

@@ -84,33 +84,19 @@ class sqlite_store final : public sql::sql_store, public std::enable_shared_from
       check_file(s.file());
       transaction_access::wrote(*ours, statements().exists);
       s.statements().use_clock(*clock_);
-      run_whole(s.statements(), f);
+      f(s.statements());
       return;
     }
     auto* const db = static_cast<sqlite3*>(tx.target());
     check_file(identity_of(db));
     driver d{db, *clock_, /*keep=*/true};  // for this call: its statements end with it
-    run_whole(d, f);
+    f(d);
   }
 
  private:
   void check_file(std::optional<file_identity> const& file) const {
     if (file == file_) return;
     throw error{errc::wrong_transaction, "the transaction is on another database file than the node's store"};
-  }
-
-  // Several rows, all or none, whatever the caller does with an error.
-  static void run_whole(driver& d, work const& f) {
-    d.execute("SAVEPOINT outbox_write");
-    try {
-      f(d);
-    } catch (...) {
-      if (d.in_transaction()) {
-        sqlite3_exec(d.raw(), "ROLLBACK TO outbox_write; RELEASE outbox_write", nullptr, nullptr, nullptr);
-      }
-      throw;
-    }
-    d.execute("RELEASE outbox_write");
   }
 
   options options_;
