@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <outbox/error.hpp>
 
+#include "core/claim_filter.hpp"
 #include "core/planted.hpp"
 
 namespace outbox::inline v0::memory {
@@ -127,40 +128,22 @@ void database::erase(std::int64_t seq) {
 }
 
 database::candidates database::choose(claim_request const& request, instant now, claim_reply& reply) const {
+  using choice = core::claim_filter::choice;
   candidates c;
-  std::size_t bytes = 0;
-  auto const limit = request.suspects == suspects::take_one ? std::min<std::size_t>(1, request.limit) : request.limit;
-  bool first = true;
-  for (auto const& [instant, seq] : due_) {
-    if (instant > now) break;
+  core::claim_filter filter{request, reply};
+  for (auto const& [claimable_at, seq] : due_) {
+    if (claimable_at > now) break;
     auto const& row = rows_.at(seq);
-    if (request.skip_recent.count() > 0 && row.inserted_at > now - request.skip_recent) continue;
-    bool const expired = !row.locked_by.empty();
-    if (expired && request.unowned_only) continue;
-    if (first) reply.oldest_lag = std::chrono::floor<milliseconds>(now - instant);
-    first = false;
-    auto const crashes = row.crashes + (expired ? 1 : 0);
-    if (crashes >= request.max_crashes) {
-      c.kill.push_back(seq);
-      continue;
-    }
-    bool const suspect = crashes == request.max_crashes - 1 && !has_bug(planted_bug::crashes_blamed_on_neighbours);
-    if (suspect != (request.suspects == suspects::take_one)) {
-      reply.suspects_waiting = reply.suspects_waiting || suspect;
-      continue;
-    }
-    auto const size = row.event.size_bytes();
-    if (c.take.size() >= limit || (!c.take.empty() && bytes + size > request.max_bytes)) {
-      reply.more = true;
-      break;
-    }
-    bytes += size;
-    c.take.push_back(seq);
+    auto const chosen =
+        filter.consider({!row.locked_by.empty(), row.crashes, row.inserted_at, claimable_at, row.event.size_bytes()});
+    if (chosen == choice::stop) break;
+    if (chosen == choice::kill) c.kill.push_back(seq);
+    if (chosen == choice::take) c.take.push_back(seq);
   }
   if (has_bug(planted_bug::claim_takes_own_live_lease)) {
     auto const incarnation = std::string_view{request.token}.substr(0, request.token.find('/'));
     for (auto const& [instant, seq] : due_) {
-      if (c.take.size() < limit && of_incarnation(rows_.at(seq).locked_by, incarnation) && instant > now) {
+      if (c.take.size() < request.limit && of_incarnation(rows_.at(seq).locked_by, incarnation) && instant > now) {
         c.take.push_back(seq);
       }
     }

@@ -28,7 +28,7 @@ struct transaction::state {
     for (auto const& o : observers) {
       for (std::size_t i = 0; i < o->size(); ++i) {
         auto const born = [&](row_view const& r) {
-          return r.event.id() == o->event_id(i) && r.locked_by == o->token();
+          return r.event.id() == o->event_id(i) && r.locked_by == o->token(i);
         };
         if (std::ranges::none_of(rows, born)) o->absent(i);
       }

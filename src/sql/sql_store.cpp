@@ -4,6 +4,7 @@
 #include <numeric>
 #include <outbox/error.hpp>
 
+#include "core/claim_filter.hpp"
 #include "core/header_codec.hpp"
 #include "sql/sql_rows.hpp"
 
@@ -127,36 +128,21 @@ claim_reply sql_store::claim(claim_request const& request) {
 
 // Walks the due rows in claim order and stops as soon as there is enough: what lies behind costs nothing.
 sql_store::candidates sql_store::choose(connection& c, claim_request const& request, claim_reply& reply) {
+  using choice = core::claim_filter::choice;
   candidates chosen;
-  std::size_t bytes = 0;
-  bool first = true;
-  auto const limit = request.suspects == suspects::take_one ? std::min<std::size_t>(1, request.limit) : request.limit;
+  core::claim_filter filter{request, reply};
   c.execute(dialect_.due, {reply.now}, [&](row const& r) {
     std::string malformed;
     auto v = read_row(r, malformed);
-    if (request.skip_recent.count() > 0 && v.inserted_at > reply.now - request.skip_recent) return true;
-    bool const expired = !v.locked_by.empty();
-    if (expired && request.unowned_only) return true;
-    if (first)
-      reply.oldest_lag = std::max(
-          milliseconds{0}, std::chrono::floor<milliseconds>(reply.now - r.time(columns_of_a_row).value_or(reply.now)));
-    first = false;
-    auto const crashes = v.crashes + (expired ? 1 : 0);
-    if (crashes >= request.max_crashes) {
-      chosen.killed.push_back({v.seq, {v.event.id(), v.event.type(), crashes}});
-      return true;
+    bool const owned = !v.locked_by.empty();
+    auto const crashes = v.crashes + (owned ? 1 : 0);
+    auto const claimable_at = r.time(columns_of_a_row).value_or(reply.now);
+    switch (filter.consider({owned, v.crashes, v.inserted_at, claimable_at, v.event.size_bytes()})) {
+      case choice::stop: return false;
+      case choice::leave: return true;
+      case choice::kill: chosen.killed.push_back({v.seq, {v.event.id(), v.event.type(), crashes}}); return true;
+      case choice::take: break;
     }
-    bool const suspect = crashes == request.max_crashes - 1;
-    if (suspect != (request.suspects == suspects::take_one)) {
-      reply.suspects_waiting = reply.suspects_waiting || suspect;
-      return true;
-    }
-    auto const size = v.event.size_bytes();
-    if (chosen.take.size() >= limit || (!chosen.take.empty() && bytes + size > request.max_bytes)) {
-      reply.more = true;
-      return false;
-    }
-    bytes += size;
     chosen.take.push_back({.handle = {v.event.id(), request.token, v.seq},
                            .event = v.event,
                            .attempts = v.attempts,

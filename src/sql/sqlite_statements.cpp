@@ -78,7 +78,7 @@ dialect sqlite_statements(std::string const& table) {
       t("UPDATE outbox_event SET lease_until = ?1 WHERE " PENDING " AND " CLAIMABLE
         " > ?1 AND locked_by IS NOT NULL AND lease_until > ?1 AND substr(locked_by, 1, length(?2)) <> ?2");
   d.find = t("SELECT " ROW_COLUMNS " FROM outbox_event WHERE event_id = ?1");
-  d.exists = t("SELECT 1 FROM outbox_event WHERE event_id = ?1 AND locked_by = ?2");
+  d.exists = t("SELECT 1 FROM outbox_event WHERE event_id = ?1 AND coalesce(locked_by, '') = ?2");
   d.counts = t("SELECT status, count(*) FROM outbox_event GROUP BY status");
 
   d.announce = t(
