@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <outbox/codec.hpp>
+#include <outbox/dead_events.hpp>
 #include <outbox/detail/core_export.hpp>
 #include <outbox/metrics.hpp>
 #include <outbox/options.hpp>
@@ -121,6 +122,13 @@ class OUTBOX_CORE_EXPORT node {
   /// One claim now, by the calling thread; how many rows it brought: 0 also while it stands by, or while nothing more
   /// fits. Throws `error`: lifecycle if not started, else what the store says.
   std::size_t poll_once();
+
+  /// Deletes now what is past `purge.keep` (7 days if the node has no `purge`), batch by batch; how many rows. Works
+  /// whether or not the node runs. Throws what the store says.
+  std::size_t purge_once();
+
+  /// The dead events of the node's table; what is replayed, the node delivers at once.
+  [[nodiscard]] outbox::v0::dead_events dead_events() const;
 
   [[nodiscard]] node_counters counters() const;
   [[nodiscard]] node_health health() const;

@@ -5,14 +5,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <outbox/clock.hpp>
 #include <outbox/event.hpp>
+#include <outbox/hooks.hpp>
 #include <outbox/listener.hpp>
 #include <outbox/log.hpp>
 #include <outbox/metrics.hpp>
 #include <outbox/retry.hpp>
 #include <outbox/store.hpp>
 #include <string>
+#include <vector>
 
 namespace outbox::inline v0 {
 
@@ -50,6 +53,21 @@ struct lease_options {
 
   /// A row whose owners vanished this often is DEAD. Default 5. 2 … 1000.
   std::int32_t max_crashes = 5;
+};
+
+/// Deletes what is done with. The table is a buffer, not an archive.
+struct purge_options {
+  /// How long a row stays after it became DONE or DEAD. Default 7 days. At most 10 years.
+  std::chrono::milliseconds keep = std::chrono::hours{24 * 7};
+
+  /// Rows per transaction, so that no lock is held for long. Default 500. 1 … 100,000.
+  std::size_t batch = 500;
+
+  /// How often; the first time a tenth of it after the start. Default 1 h. 1 s … 30 days.
+  std::chrono::milliseconds every = std::chrono::hours{1};
+
+  bool done = true;  ///< False: DONE rows stay. Default true.
+  bool dead = true;  ///< False: DEAD rows stay until somebody replays them. Default true.
 };
 
 /// A node that is alone on its table, or whose twin stands by: a second one waits until the first is gone.
@@ -93,6 +111,15 @@ struct single_node_options {
 
   /// Default: the machine's clock.
   std::shared_ptr<outbox::v0::clock const> clock{};
+
+  /// Default: nothing is purged.
+  std::optional<purge_options> purge{};
+
+  /// Around every write. Default: none.
+  std::shared_ptr<writer_hook> hook{};
+
+  /// Around every delivery, in this order. Default: none.
+  std::vector<std::shared_ptr<interceptor>> interceptors{};
 };
 
 /// One of many nodes on a table. What a crashed one held goes to the others when its lease is over.
@@ -114,6 +141,9 @@ struct multi_node_options {
   log_function log = log_to_stderr;
   std::shared_ptr<outbox::v0::metrics> metrics{};
   std::shared_ptr<outbox::v0::clock const> clock{};
+  std::optional<purge_options> purge{};
+  std::shared_ptr<writer_hook> hook{};
+  std::vector<std::shared_ptr<interceptor>> interceptors{};
 };
 
 }  // namespace outbox::inline v0

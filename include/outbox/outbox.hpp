@@ -3,8 +3,10 @@
 
 #include <outbox/clock.hpp>
 #include <outbox/codec.hpp>
+#include <outbox/dead_events.hpp>
 #include <outbox/error.hpp>
 #include <outbox/event.hpp>
+#include <outbox/hooks.hpp>
 #include <outbox/listener.hpp>
 #include <outbox/log.hpp>
 #include <outbox/metrics.hpp>

@@ -23,11 +23,11 @@ class OUTBOX_CORE_EXPORT transaction_observer {
   transaction_observer& operator=(transaction_observer const&) = delete;
   virtual ~transaction_observer();
 
-  /// The events whose rows must be there when the transaction commits, and the token that they were born with: a row
+  /// The events whose rows must be there when the transaction commits, and the tokens that they were born with: a row
   /// with the same id and another token is another row, written after a savepoint had taken this one back.
   [[nodiscard]] virtual std::size_t size() const noexcept = 0;
   [[nodiscard]] virtual std::string const& event_id(std::size_t index) const noexcept = 0;
-  [[nodiscard]] virtual std::string const& token() const noexcept = 0;
+  [[nodiscard]] virtual std::string const& token(std::size_t index) const noexcept = 0;  ///< Empty: without an owner.
 
   /// Before COMMIT: row `index` is gone, because a savepoint was rolled back. It will not be delivered.
   virtual void absent(std::size_t index) noexcept = 0;

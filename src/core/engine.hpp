@@ -195,6 +195,7 @@ class engine {
   [[nodiscard]] bool holds(std::string_view id) const noexcept { return by_id_.contains(id); }
   [[nodiscard]] engine_settings const& settings() const noexcept { return settings_; }
 
+  void remark(log_level level, std::string text) { say(level, std::move(text)); }
   [[nodiscard]] bool has_notes() const noexcept { return !notes_.empty(); }
   [[nodiscard]] bool has_news() const noexcept { return signals_ != 0 || !notes_.empty() || !stops_.empty(); }
   [[nodiscard]] unsigned take_signals() noexcept { return std::exchange(signals_, 0U); }

@@ -6,12 +6,6 @@
 #include "core/planted.hpp"
 
 namespace outbox::inline v0::core {
-namespace {
-
-constexpr milliseconds unroutable_delay{30'000};
-
-}  // namespace
-
 plan<poll_request> engine::plan_poll(steady_time now) {
   if (poll_busy_ || !open_) return {};
   if (now < poll_not_before_) return {{}, poll_not_before_};
@@ -132,22 +126,13 @@ void engine::receive(claimed_row row, poll_request const& sent, steady_time now)
   t->lease_end = lease_end;
   t->limit = now + timeout_of(*t);
   t->verdict = {.row = t->handle, .progress = t->progress};
-  if (!open_) {
-    t->verdict.what = outcome::release;
-  } else if (!row.malformed.empty()) {
-    t->verdict.what = outcome::dead;
-    t->verdict.error = "the row cannot be read: " + row.malformed;
-  } else if (where == nullptr) {
-    bool const leave = settings_.unroutable == unroutable::leave;
-    t->verdict.what = leave ? outcome::defer : outcome::dead;
-    t->verdict.delay = leave ? unroutable_delay : milliseconds{0};
-    t->verdict.error =
-        "no listener for event type '" + t->what.type() + "' of aggregate type '" + t->what.aggregate_type() + "'";
-  } else {
+  if (open_ && row.malformed.empty()) {
     admit(t, stage::queued);
     signals_ |= signal_work;
     return;
   }
+  t->verdict.what = open_ ? outcome::dead : outcome::release;
+  if (open_) t->verdict.error = "the row cannot be read: " + row.malformed;
   admit(t, stage::finished);
   signals_ |= signal_settle;
 }

@@ -110,8 +110,9 @@ void engine::time_out(ticket& t) {
   // A suspect must not wait for a call that may never end.
   if (quarantine_ == quarantine::draining) quarantine_ = quarantine::none;
   auto const limit = timeout_of(t).count();
-  say(log_level::warning, "listener '" + t.where->name + "' has not answered for event " + t.what.id() + " within " +
-                              std::to_string(limit) + " ms: counted as a failure, its result will be ignored");
+  say(log_level::warning, "listener '" + (t.where == nullptr ? std::string{"none"} : t.where->name) +
+                              "' has not answered for event " + t.what.id() + " within " + std::to_string(limit) +
+                              " ms: counted as a failure, its result will be ignored");
   t.verdict = {.row = t.handle, .progress = t.progress};
   decide_failure(t, "the listener did not answer within " + std::to_string(limit) + " ms", {});
   move_to(t, stage::finished);

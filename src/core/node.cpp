@@ -35,6 +35,16 @@ void node::wake() noexcept {
 
 std::size_t node::poll_once() { return runtime_->poll_once(); }
 
+std::size_t node::purge_once() { return core_->purge_once(); }
+
+dead_events node::dead_events() const {
+  return outbox::v0::dead_events{core_->settings().store, [weak = std::weak_ptr{core_}] {
+                                   if (auto const core = weak.lock()) {
+                                     core->with_engine_quietly([](core::engine& e) { e.wake(); });
+                                   }
+                                 }};
+}
+
 node_counters node::counters() const {
   return core_->with_engine_quietly([](core::engine& e) { return e.counters(); });
 }

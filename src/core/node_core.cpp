@@ -108,8 +108,8 @@ node_row node_core::self(std::uint64_t held) const {
           .held = held};
 }
 
-verdict node_core::deliver(ticket const& t) const noexcept {
-  auto const& retry = t.where->options.retry ? *t.where->options.retry : settings_.engine.retry;
+verdict node_core::deliver(ticket const& t) noexcept {
+  auto const& retry = t.where != nullptr && t.where->options.retry ? *t.where->options.retry : settings_.engine.retry;
   try {
     delivery const d{.event = t.what,
                      .id = t.what.id(),
@@ -119,20 +119,54 @@ verdict node_core::deliver(ticket const& t) const noexcept {
                      .source = t.from,
                      .maybe_duplicate = t.crashes > 0 || t.attempts > 0,
                      .stop = t.stop.get_token()};
-    try {
-      return {t.where->handler->handle(d), {}};
-    } catch (permanent_failure const& e) {
-      return {dead{e.what()}, {}};
-    } catch (failure const& e) {
-      return {failed{e.what(), e.after()}, {}};
-    } catch (std::exception const& e) {
-      return {failed{e.what(), {}}, {}};
-    } catch (...) {
-      return {failed{"the listener threw something that is not an exception", {}}, {}};
+    std::size_t begun = 0;
+    auto r = answer(d, t.where, begun);
+    while (begun-- > 0) {
+      try {
+        settings_.interceptors[begun]->after(d, r);
+      } catch (std::exception const& e) {
+        say(log_level::warning, std::string{"an interceptor failed after a delivery: "} + e.what());
+      }
     }
+    return {std::move(r), t.progress};
   } catch (...) {
-    return {failed{}, {}};  // no memory even for the reason
+    return {failed{}, {}};  // no memory even for the reason, or an interceptor that throws anything
   }
+}
+
+// What the listener says, or what is thrown in its stead.
+result node_core::answer(delivery const& d, route const* where, std::size_t& begun) {
+  try {
+    for (auto const& i : settings_.interceptors) {
+      i->before(d);
+      ++begun;
+    }
+    return where == nullptr ? unroutable_answer(d.event) : where->handler->handle(d);
+  } catch (permanent_failure const& e) {
+    return dead{e.what()};
+  } catch (failure const& e) {
+    return failed{e.what(), e.after()};
+  } catch (std::exception const& e) {
+    return failed{e.what(), {}};
+  } catch (...) {
+    return failed{"the listener threw something that is not an exception", {}};
+  }
+}
+
+result node_core::unroutable_answer(event const& e) const {
+  auto const why = "no listener for event type '" + e.type() + "' of aggregate type '" + e.aggregate_type() + "'";
+  if (settings_.engine.unroutable == unroutable::leave) return defer{std::chrono::seconds{30}, why};
+  return dead{why};
+}
+
+std::size_t node_core::purge_once() {
+  auto const p = settings_.purge.value_or(purge_options{});
+  std::size_t total = 0;
+  for (auto n = p.batch; n >= p.batch; total += n) {
+    n = store().purge({.retention = p.keep, .done = p.done, .dead = p.dead, .limit = p.batch});
+  }
+  if (total > 0) say(log_level::info, "purged " + std::to_string(total) + " rows");
+  return total;
 }
 
 void node_core::farewell() noexcept {

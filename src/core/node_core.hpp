@@ -46,8 +46,11 @@ class node_core : public std::enable_shared_from_this<node_core> {
   [[nodiscard]] node_row self(std::uint64_t held) const;
   [[nodiscard]] std::weak_ptr<dispatch_lock> held_lock();
 
+  /// Deletes what is past its retention, batch by batch; how many. Throws `error`.
+  std::size_t purge_once();
+
   /// Calls the listener of a running ticket; never throws.
-  [[nodiscard]] verdict deliver(ticket const& t) const noexcept;
+  [[nodiscard]] verdict deliver(ticket const& t) noexcept;
 
   /// What happened since the last call, to the metrics; then the gauges.
   void export_metrics() noexcept;
@@ -78,6 +81,8 @@ class node_core : public std::enable_shared_from_this<node_core> {
   }
 
   void notify(std::unique_lock<std::mutex>& lock) noexcept;
+  [[nodiscard]] result answer(delivery const& d, route const* where, std::size_t& begun);
+  [[nodiscard]] result unroutable_answer(event const& e) const;
 
   // Unlocks, then wakes whom the engine signalled and logs what it noted.
   void publish(std::unique_lock<std::mutex>& lock) noexcept;
@@ -86,7 +91,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   std::mutex mutex_;
   engine engine_;
   std::shared_ptr<dispatch_lock> dispatch_lock_;
-  std::condition_variable work_, settle_, poll_, renew_, changed_;
+  std::condition_variable work_, settle_, poll_, renew_, purge_, changed_;
 
   std::mutex log_mutex_;
   std::mutex metrics_mutex_;

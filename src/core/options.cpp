@@ -54,6 +54,14 @@ void validate_all(node_settings const& s) {
   within("listener_timeout", e.listener_timeout, 1ms, 24h);
   within("limits.payload_bytes", s.limits.payload_bytes, 1, std::uint64_t{1} << 30);
   within("drain", s.drain, 0ms, 24h);
+  for (auto const& i : s.interceptors) {
+    if (!i) refuse("interceptors", "has a null entry");
+  }
+  if (s.purge) {
+    within("purge.keep", s.purge->keep, 0ms, 24h * 3650);
+    within("purge.batch", s.purge->batch, 1, 100'000);
+    within("purge.every", s.purge->every, 1s, 24h * 30);
+  }
   for (auto const& [type, by_aggregate] : s.routes->by_type) {
     for (auto const& [aggregate, r] : by_aggregate) {
       if (r.options.retry) validate(*r.options.retry, "the retry of route '" + r.name + "'");
@@ -74,6 +82,9 @@ node_settings settings_from(Options&& o, node_mode mode) {
   s.log = std::move(o.log);
   s.metrics = std::move(o.metrics);
   s.clock = o.clock ? std::move(o.clock) : machine_clock();
+  s.purge = o.purge;
+  s.hook = std::move(o.hook);
+  s.interceptors = std::move(o.interceptors);
   s.engine = {.incarnation = new_incarnation(),
               .exclusive = mode == node_mode::single_node,
               .workers = o.workers,

@@ -42,6 +42,7 @@ void runtime::start() {
     settler_ = std::thread{[this] { settle(); }};
     for (std::size_t i = 0; i < core_->settings().engine.workers; ++i) workers_.emplace_back([this] { work(); });
     poller_ = std::thread{[this] { poll(); }};
+    if (core_->settings().purge) purger_ = std::thread{[this] { purge(); }};
     phase_ = phase::running;
   } catch (std::exception const& e) {
     core_->with_engine([&](engine& g) { g.close(core_->now()); });
@@ -52,6 +53,7 @@ void runtime::start() {
 
 // Everything that was started, in the order of closing.
 void runtime::end_all() {
+  end_loop(quit_purger_, core_->purge_, purger_);
   end_loop(quit_poller_, core_->poll_, poller_);
   {
     std::lock_guard const lock{core_->mutex_};
@@ -178,6 +180,27 @@ void runtime::renew() {
   }
 }
 
+void runtime::purge() {
+  thread_of = this;
+  auto const every = core_->settings().purge->every;
+  auto next = core_->now() + every / 10;
+  std::unique_lock lock{core_->mutex_};
+  while (!quit_purger_) {
+    if (core_->now() < next) {
+      core_->purge_.wait_for(lock, std::min<steady_time::duration>(longest_wait, next - core_->now()));
+      continue;
+    }
+    lock.unlock();
+    try {
+      core_->purge_once();
+    } catch (std::exception const& e) {
+      core_->say(log_level::error, std::string{"cannot purge: "} + e.what());
+    }
+    next = core_->now() + every;
+    lock.lock();
+  }
+}
+
 std::size_t runtime::poll_once() {
   if (!running()) throw error{errc::lifecycle, "poll_once() needs a started node"};
   while (true) {
@@ -241,6 +264,7 @@ bool runtime::stop(milliseconds drain) {
   phase_ = phase::stopping;
   auto const deadline = core_->now() + std::clamp<milliseconds>(drain, milliseconds{0}, longest_drain);
   core_->with_engine([&](engine& e) { e.close(core_->now()); });
+  end_loop(quit_purger_, core_->purge_, purger_);
   end_loop(quit_poller_, core_->poll_, poller_);
   wait_for_callers();
   bool drained = wait_until_drained(deadline);

@@ -12,7 +12,7 @@
 
 namespace outbox::inline v0::core {
 
-/// Closing order: poller, workers, settler, renewer; the last two only after the last running listener.
+/// Closing order: purger, poller, workers, settler, renewer; the last two only after the last running listener.
 class runtime {
  public:
   explicit runtime(std::shared_ptr<node_core> core);
@@ -34,6 +34,7 @@ class runtime {
   void watch(std::unique_lock<std::mutex>& lock, plan<poll_request>& p);
   void settle();
   void renew();
+  void purge();
   void wait_for_callers();
   bool wait_until_drained(steady_time deadline);
   bool flush(steady_time deadline);
@@ -47,10 +48,11 @@ class runtime {
   mutable std::mutex life_;  ///< Held while starting and stopping.
   std::atomic<phase> phase_{phase::made};
   // Guarded by the engine's lock.
-  bool quit_workers_ = false, quit_poller_ = false, quit_settler_ = false, quit_renewer_ = false, flush_ = false;
+  bool quit_purger_ = false, quit_workers_ = false, quit_poller_ = false, quit_settler_ = false, quit_renewer_ = false,
+       flush_ = false;
   std::uint64_t change_counter_ = 0;  ///< The poller's.
   std::vector<std::thread> workers_;
-  std::thread poller_, settler_, renewer_;
+  std::thread purger_, poller_, settler_, renewer_;
 };
 
 }  // namespace outbox::inline v0::core

@@ -36,6 +36,9 @@ struct node_settings {
   log_function log;
   std::shared_ptr<outbox::v0::metrics> metrics;
   std::shared_ptr<outbox::v0::clock const> clock;
+  std::optional<purge_options> purge;
+  std::shared_ptr<writer_hook> hook;
+  std::vector<std::shared_ptr<interceptor>> interceptors;
 };
 
 /// Throw `error` (invalid_option) naming the field.

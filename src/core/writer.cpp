@@ -1,5 +1,6 @@
 // Writing: birth, INSERT, and what happens when the transaction ends.
 #include <outbox/error.hpp>
+#include <outbox/hooks.hpp>
 #include <outbox/node.hpp>
 
 #include "core/node_core.hpp"
@@ -8,16 +9,54 @@ namespace outbox::inline v0 {
 namespace core {
 namespace {
 
-// Stands between a caller's transaction and the engine. May outlive the node: then it does nothing.
+// Runs a user's hook; what it throws is for the log, and it is the node's threads that log.
+template <class F>
+void guarded(std::weak_ptr<node_core> const& weak, F&& hook) noexcept {
+  try {
+    try {
+      hook();
+    } catch (std::exception const& e) {
+      if (auto const core = weak.lock()) {
+        core->with_engine_quietly(
+            [&](engine& g) { g.remark(log_level::warning, std::string{"a writer hook failed: "} + e.what()); });
+      }
+    }
+  } catch (...) {  // NOLINT(bugprone-empty-catch): not even the log could be told
+  }
+}
+
+// Stands between a caller's transaction and the engine. May outlive the node: then it only tells the user's hook.
 class birth_observer final : public transaction_observer {
  public:
-  birth_observer(std::weak_ptr<node_core> core, engine::registration const& r)
-      : core_{std::move(core)}, birth_{r.birth}, wake_{r.wake}, due_in_{r.due_in} {}
+  birth_observer(std::weak_ptr<node_core> core, engine::registration const& r, std::shared_ptr<writer_hook> hook,
+                 std::span<event const> events)
+      : core_{std::move(core)}, birth_{r.birth}, wake_{r.wake}, due_in_{r.due_in}, hook_{std::move(hook)} {
+    if (!hook_) return;
+    // The hook hears of every event; the engine only needs those that it owns.
+    events_.assign(events.begin(), events.end());
+    owned_.assign(events.size(), nullptr);
+    for (std::size_t i = 0, next = 0; i < events.size(); ++i) {
+      if (r.owned[i]) owned_[i] = r.birth->tickets[next++].get();
+    }
+    gone_.assign(events.size(), false);
+  }
 
-  std::size_t size() const noexcept override { return birth_ ? birth_->tickets.size() : 0; }
-  std::string const& event_id(std::size_t index) const noexcept override { return birth_->tickets[index]->what.id(); }
-  std::string const& token() const noexcept override { return birth_->token; }
-  void absent(std::size_t index) noexcept override { birth_->tickets[index]->absent = true; }
+  std::size_t size() const noexcept override { return hook_ ? events_.size() : birth_ ? birth_->tickets.size() : 0; }
+  std::string const& event_id(std::size_t i) const noexcept override {
+    return hook_ ? events_[i].id() : birth_->tickets[i]->what.id();
+  }
+  std::string const& token(std::size_t i) const noexcept override {
+    static std::string const none;
+    return !hook_ || owned_[i] != nullptr ? birth_->token : none;
+  }
+  void absent(std::size_t i) noexcept override {
+    if (!hook_) {
+      birth_->tickets[i]->absent = true;
+      return;
+    }
+    gone_[i] = true;
+    if (owned_[i] != nullptr) owned_[i]->absent = true;
+  }
 
   void committed() noexcept override {
     end([&](engine& e, steady_time now) {
@@ -25,11 +64,19 @@ class birth_observer final : public transaction_observer {
       if (wake_) e.wake();
       if (due_in_) e.wake(now + *due_in_);
     });
+    tell([&](writer_hook& h) {
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < events_.size(); ++i) {
+        if (!gone_[i]) std::swap(events_[kept++], events_[i]);
+      }
+      h.after_commit(std::span{events_}.first(kept));
+    });
   }
   void rolled_back() noexcept override {
     end([&](engine& e, steady_time) {
       if (birth_) e.rolled_back(*birth_);
     });
+    tell([&](writer_hook& h) { h.after_rollback(events_); });
   }
   void in_doubt() noexcept override {
     end([&](engine& e, steady_time now) {
@@ -38,19 +85,35 @@ class birth_observer final : public transaction_observer {
     });
   }
 
+  /// The write failed: there is nothing to tell anybody.
+  void disarm() noexcept {
+    hook_.reset();
+    birth_.reset();
+    wake_ = false;
+    due_in_.reset();
+  }
+
  private:
   template <class F>
   void end(F&& f) noexcept {
-    auto const core = core_.lock();
-    if (core) core->with_engine_quietly([&](engine& e) { f(e, core->now()); });
+    if (auto const core = core_.lock()) core->with_engine_quietly([&](engine& e) { f(e, core->now()); });
+  }
+
+  template <class F>
+  void tell(F&& f) noexcept {
+    if (hook_) guarded(core_, [&] { f(*hook_); });
+    hook_.reset();
     birth_.reset();
-    core_.reset();
   }
 
   std::weak_ptr<node_core> core_;
   std::shared_ptr<birth> birth_;
   bool wake_;
   std::optional<milliseconds> due_in_;
+  std::shared_ptr<writer_hook> hook_;
+  std::vector<event> events_;   ///< With a hook only, like the rest.
+  std::vector<ticket*> owned_;  ///< Null: without an owner. Kept alive by the birth.
+  std::vector<bool> gone_;
 };
 
 std::vector<insertion> insertions_of(std::span<event const> events, engine::registration const& r, milliseconds lease) {
@@ -75,13 +138,20 @@ std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const
     throw error{errc::wrong_transaction, "the transaction is of kind '" + std::string{tx.kind()} +
                                              "', the store of kind '" + std::string{can.kind} + "'"};
   }
+  std::vector<event> changed;
+  if (settings_.hook && !events.empty()) {
+    changed = settings_.hook->before_write({events.begin(), events.end()});
+    events = changed;
+  }
   for (auto const& e : events) check_limits(e, settings_.limits);
   if (events.empty()) return {};
 
   auto r = with_engine_quietly([&](engine& e) { return e.register_births(events, now()); });
+  std::shared_ptr<birth_observer> observer;
   try {
     // Enlisted before the INSERT: what can fail for want of memory fails while nothing is written.
-    bool const reports = tx.enlist(std::make_shared<birth_observer>(weak_from_this(), r));
+    observer = std::make_shared<birth_observer>(weak_from_this(), r, settings_.hook, events);
+    bool const reports = tx.enlist(observer);
     if (!reports && r.birth) {
       with_engine_quietly([&](engine& e) { e.cancel(*r.birth); });
       r.owned.assign(events.size(), false);
@@ -89,8 +159,10 @@ std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const
     store().insert(tx, insertions_of(events, r, settings_.engine.lease.duration));
   } catch (...) {
     if (r.birth) with_engine_quietly([&](engine& e) { e.cancel(*r.birth); });
+    if (observer) observer->disarm();
     throw;
   }
+  if (settings_.hook) guarded(weak_from_this(), [&] { settings_.hook->after_write(events); });
   std::vector<event_id> ids;
   ids.reserve(events.size());
   for (auto const& e : events) ids.emplace_back(e.id());

@@ -24,7 +24,7 @@ struct transaction::state {
   void confirm() {
     for (auto const& o : observers) {
       for (std::size_t i = 0; i < o->size(); ++i) {
-        if (!present(o->event_id(i), o->token())) o->absent(i);
+        if (!present(o->event_id(i), o->token(i))) o->absent(i);
       }
     }
   }

@@ -24,7 +24,7 @@ class recorder final : public transaction_observer {
       : ids_{std::move(ids)}, token_{std::move(token)} {}
   std::size_t size() const noexcept override { return ids_.size(); }
   std::string const& event_id(std::size_t i) const noexcept override { return ids_[i]; }
-  std::string const& token() const noexcept override { return token_; }
+  std::string const& token(std::size_t) const noexcept override { return token_; }
   void absent(std::size_t i) noexcept override { said += "absent " + ids_[i] + ";"; }
   void committed() noexcept override { said += "committed;"; }
   void rolled_back() noexcept override { said += "rolled back;"; }

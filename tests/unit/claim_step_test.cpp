@@ -308,6 +308,7 @@ TEST_F(ClaimStep, R13_AReadThatSucceedsDoesNotHideWritesThatFail) {
 TEST_F(ClaimStep, R12_WithoutAListenerTheEventIsDead) {
   db.put("a", "nobody.listens");
   n.poll_all();
+  EXPECT_EQ(n.work(), "a");
   n.settle();
   auto const r = db.row("a");
   EXPECT_EQ(r.status, event_status::dead);
@@ -320,6 +321,7 @@ TEST_F(ClaimStep, R12_OrItIsLeftForANodeThatKnowsIt) {
   patient.open();
   db.put("a", "nobody.listens");
   patient.poll_all();
+  EXPECT_EQ(patient.work(), "a");
   patient.settle();
   EXPECT_EQ(db.row("a").status, event_status::created);
   EXPECT_EQ(db.row("a").attempts, 0);

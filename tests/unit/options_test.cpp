@@ -42,6 +42,10 @@ TEST(Options, DefaultsAreTheSeeds) {
   EXPECT_EQ(o.listener_timeout, 5min);
   EXPECT_EQ(o.limits.payload_bytes, 1U << 20);
   EXPECT_TRUE(o.hot_path);
+  EXPECT_FALSE(o.purge);
+  EXPECT_EQ(purge_options{}.keep, 24h * 7);
+  EXPECT_EQ(purge_options{}.batch, 500U);
+  EXPECT_EQ(purge_options{}.every, 1h);
 }
 
 TEST(Options, NonsenseNamesItsField) {
@@ -65,6 +69,9 @@ TEST(Options, NonsenseNamesItsField) {
   EXPECT_EQ(refused_field([](o x) { x.listener_timeout = 0ms; }), "listener_timeout");
   EXPECT_EQ(refused_field([](o x) { x.drain = -1ms; }), "drain");
   EXPECT_EQ(refused_field([](o x) { x.name = std::string(200, 'x'); }), "name");
+  EXPECT_EQ(refused_field([](o x) { x.purge = purge_options{.keep = -1ms}; }), "purge.keep");
+  EXPECT_EQ(refused_field([](o x) { x.purge = purge_options{.batch = 0}; }), "purge.batch");
+  EXPECT_EQ(refused_field([](o x) { x.purge = purge_options{.every = 1ms}; }), "purge.every");
 }
 
 TEST(Options, ARoutesRetryIsCheckedToo) {

@@ -136,6 +136,14 @@ class stepper {
     finish(t, std::move(r));
     return t->what.id();
   }
+  /// Like a worker: the listener is really called.
+  std::string work() {
+    auto const t = start();
+    if (!t) return {};
+    auto v = core->deliver(*t);
+    look([&](engine& e) { e.finish(*t, std::move(v), now()); });
+    return t->what.id();
+  }
   std::vector<std::string> deliver_all() {
     std::vector<std::string> ids;
     for (auto id = deliver(); !id.empty(); id = deliver()) ids.push_back(id);

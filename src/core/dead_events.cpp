@@ -1,0 +1,27 @@
+#include <outbox/dead_events.hpp>
+
+namespace outbox::inline v0 {
+
+std::vector<dead_event> dead_events::query(dead_filter const& filter, std::size_t limit) const {
+  return store_->dead(filter, limit);
+}
+
+std::uint64_t dead_events::count(dead_filter const& filter) const { return store_->count_dead(filter); }
+
+bool dead_events::replay(std::string_view event_id) const {
+  bool const done = store_->replay(event_id);
+  if (done && replayed_) replayed_();
+  return done;
+}
+
+std::uint64_t dead_events::replay_all(dead_filter const& filter, std::size_t batch) const {
+  auto const began = store_->now();
+  std::uint64_t total = 0;
+  for (std::size_t n = batch; n == batch && batch > 0; total += n) {
+    n = store_->replay_some(filter, began, batch);
+    if (n > 0 && replayed_) replayed_();
+  }
+  return total;
+}
+
+}  // namespace outbox::inline v0

@@ -1,0 +1,177 @@
+// The specification's acceptance tests of writer hooks and interceptors.
+#include "acceptance/suite.hpp"
+
+namespace outbox::acceptance {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Says what it was told.
+class recording_hook final : public writer_hook {
+ public:
+  std::vector<event> before_write(std::vector<event> events) override {
+    note("before", events);
+    if (suppress) return {};
+    if (add) events.push_back(event::json("t", "1", {.id = "added"}));
+    return events;
+  }
+  void after_write(std::span<event const> events) override { note("written", events); }
+  void after_commit(std::span<event const> events) override { note("committed", events); }
+  void after_rollback(std::span<event const> events) override { note("rolled back", events); }
+
+  std::vector<std::string> said;
+  bool suppress = false, add = false, fail = false;
+
+ private:
+  void note(std::string text, std::span<event const> events) {
+    for (auto const& e : events) text += " " + e.id();
+    said.push_back(text);
+    if (fail && !text.starts_with("before")) throw std::runtime_error{"hook failed on purpose"};
+  }
+};
+
+template <class Database>
+class Hooks : public Acceptance<Database> {
+ public:
+  void note(std::string const& what) {
+    std::lock_guard const lock{mutex};
+    order.push_back(what);
+  }
+
+ protected:
+  node make_node(std::vector<std::shared_ptr<interceptor>> interceptors = {}) {
+    auto o = this->options();
+    o.hook = hook;
+    o.interceptors = std::move(interceptors);
+    o.listeners.on("t", [this](delivery const& d) -> result {
+      {
+        std::lock_guard const lock{mutex};
+        order.push_back("listener");
+      }
+      this->seen.add(d.id);
+      return done;
+    });
+    return single_node(std::move(o));
+  }
+  std::shared_ptr<recording_hook> hook = std::make_shared<recording_hook>();
+  std::mutex mutex;
+  std::vector<std::string> order;
+};
+TYPED_TEST_SUITE(Hooks, Databases, database_name);
+
+TYPED_TEST(Hooks, WriterHookHearsOfTheWholeLife) {
+  auto n = this->make_node();
+  this->write(n, "a");
+  this->write(n, "b", {}, /*commit=*/false);
+  EXPECT_THAT(this->hook->said,
+              ElementsAre("before a", "written a", "committed a", "before b", "written b", "rolled back b"));
+}
+
+TYPED_TEST(Hooks, WriterHookMayAddEvents) {
+  this->hook->add = true;
+  auto n = this->make_node();
+  this->start(n);
+  this->write(n, "a");
+  ASSERT_TRUE(this->seen.reach(2));
+  EXPECT_EQ(this->seen.of("added"), 1);
+  EXPECT_EQ(this->hook->said.back(), "committed a added");
+}
+
+TYPED_TEST(Hooks, WriterHookMaySuppressTheWrite) {
+  this->hook->suppress = true;
+  auto n = this->make_node();
+  this->db.transact(true, [&](auto& tx) {
+    EXPECT_FALSE(n.writer().write(tx, "t", "1", {.id = "a"})) << "the id tests false";
+    std::vector<event> const two{event::json("t", "1"), event::json("t", "2")};
+    EXPECT_TRUE(n.writer().write_all(tx, two).empty());
+  });
+  EXPECT_EQ(this->db.store->inspect().counts().pending(), 0U);
+}
+
+TYPED_TEST(Hooks, I9_WhatAHookThrowsNeverReachesTheCaller) {
+  this->hook->fail = true;
+  auto n = this->make_node();
+  this->start(n);
+  EXPECT_NO_THROW(this->write(n, "a"));
+  EXPECT_NO_THROW(this->write(n, "b", {}, /*commit=*/false));
+  ASSERT_TRUE(this->seen.reach(1));
+}
+
+TYPED_TEST(Hooks, WriterHookIsOncePerWriteAll) {
+  auto n = this->make_node();
+  std::vector<event> events;
+  for (auto const* id : {"a", "b", "c"}) events.push_back(event::json("t", "1", {.id = id}));
+  this->db.transact(true, [&](auto& tx) { n.writer().write_all(tx, events); });
+  EXPECT_THAT(this->hook->said, ElementsAre("before a b c", "written a b c", "committed a b c"));
+}
+
+TYPED_TEST(Hooks, WriterHookHearsOnlyOfWhatWasKept) {
+  auto n = this->make_node();
+  this->db.transact(true, [&](auto& tx) {
+    n.writer().write(tx, "t", "1", {.id = "kept"});
+    auto const mark = [&](char const* what) {
+      if constexpr (requires { tx.savepoint("s"); }) {
+        if (what[0] == 'S') {
+          tx.savepoint("s");
+        } else {
+          tx.rollback_to("s");
+        }
+      } else {
+        this->db.connection.execute(what);
+      }
+    };
+    mark("SAVEPOINT s");
+    n.writer().write(tx, "t", "1", {.id = "undone"});
+    mark("ROLLBACK TO s");
+  });
+  EXPECT_EQ(this->hook->said.at(4), "committed kept");
+  EXPECT_EQ(this->hook->said.at(5), "committed") << "the second write, of which nothing is left";
+}
+
+TYPED_TEST(Hooks, InterceptorsRunBeforeInOrderAndAfterInReverse) {
+  struct noted final : interceptor {
+    noted(Hooks<TypeParam>& t, std::string n) : test{t}, name{std::move(n)} {}
+    void before(delivery const&) override { test.note(name + " before"); }
+    void after(delivery const&, result const& r) override {
+      test.note(name + (std::holds_alternative<done_t>(r.value()) ? " after done" : " after failure"));
+      throw std::runtime_error{"swallowed"};
+    }
+    Hooks<TypeParam>& test;
+    std::string name;
+  };
+  auto n = this->make_node({std::make_shared<noted>(*this, "first"), std::make_shared<noted>(*this, "second")});
+  this->start(n);
+  this->write(n, "a");
+  ASSERT_TRUE(this->settled());
+  n.stop();
+  EXPECT_THAT(this->order,
+              ElementsAre("first before", "second before", "listener", "second after done", "first after done"));
+}
+
+TYPED_TEST(Hooks, AnInterceptorThatThrowsAnswersInTheListenersStead) {
+  auto n = this->make_node({intercept_before([](delivery const& d) {
+                              if (d.attempt == 1) throw std::runtime_error{"not yet"};
+                            }),
+                            intercept_after([this](delivery const&, result const&) { this->note("after"); })});
+  this->start(n);
+  this->write(n, "a");
+  ASSERT_TRUE(this->settled());
+  n.stop();
+  EXPECT_EQ(this->row("a").attempts, 1);
+  EXPECT_EQ(this->row("a").status, event_status::delivered);
+  EXPECT_THAT(this->order, ElementsAre("listener", "after")) << "what was not begun is not ended";
+}
+
+TYPED_TEST(Hooks, InterceptorsSeeWhatNobodyListensTo) {
+  auto n = this->make_node({intercept_after([this](delivery const& d, result const& r) {
+    this->note(d.event.type() + (std::holds_alternative<dead>(r.value()) ? " is dead" : " is not"));
+  })});
+  this->start(n);
+  this->db.transact(true, [&](auto& tx) { n.writer().write(tx, "nobody.listens", "1"); });
+  ASSERT_TRUE(this->settled());
+  n.stop();
+  EXPECT_THAT(this->order, ElementsAre("nobody.listens is dead"));
+}
+
+}  // namespace
+}  // namespace outbox::acceptance

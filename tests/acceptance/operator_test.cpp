@@ -1,0 +1,102 @@
+// The specification's acceptance tests of purge and dead events.
+#include "acceptance/suite.hpp"
+
+namespace outbox::acceptance {
+namespace {
+
+template <class Database>
+class Operations : public Acceptance<Database> {
+ protected:
+  // A node whose listener kills everything while `broken` is true.
+  node make_node(std::optional<purge_options> purge = {}) {
+    auto o = this->options();
+    o.poll.every = 1h;
+    o.purge = purge;
+    o.listeners.on("t", [this](delivery const& d) -> result {
+      if (broken) return dead{"the broker rejects it"};
+      this->seen.add(d.id);
+      return done;
+    });
+    return single_node(std::move(o));
+  }
+  std::atomic<bool> broken = true;
+};
+TYPED_TEST_SUITE(Operations, Databases, database_name);
+
+TYPED_TEST(Operations, DeadReplay) {
+  auto n = this->make_node();
+  this->start(n);
+  this->write(n, "a");
+  ASSERT_TRUE(this->settled());
+  auto const dead = n.dead_events();
+  ASSERT_EQ(dead.count(), 1U);
+  EXPECT_EQ(dead.query().at(0).event.id(), "a");
+  EXPECT_EQ(dead.query().at(0).last_error, "the broker rejects it");
+  EXPECT_FALSE(dead.replay("nobody"));
+  this->broken = false;
+  EXPECT_TRUE(dead.replay("a"));
+  EXPECT_TRUE(this->seen.reach(1)) << "woken: the poll interval is an hour";
+  ASSERT_TRUE(this->settled());
+  EXPECT_EQ(dead.count(), 0U);
+  EXPECT_FALSE(dead.replay("a")) << "it is done now";
+}
+
+TYPED_TEST(Operations, DeadReplayAll) {
+  auto n = this->make_node();
+  this->start(n);
+  for (int i = 0; i < 25; ++i) this->write(n, "e" + std::to_string(i), {.aggregate = {i < 20 ? "order" : "user", "1"}});
+  ASSERT_TRUE(this->settled());
+  auto const dead = n.dead_events();
+  EXPECT_EQ(dead.count({.aggregate_type = "order"}), 20U);
+  this->broken = false;
+  EXPECT_EQ(dead.replay_all({.aggregate_type = "order"}, /*batch=*/7), 20U);
+  ASSERT_TRUE(this->seen.reach(20));
+  ASSERT_TRUE(this->settled());
+  EXPECT_EQ(dead.count(), 5U);
+  EXPECT_EQ(dead.replay_all(), 5U);
+  ASSERT_TRUE(this->settled());
+  EXPECT_EQ(this->seen.total(), 25U);
+}
+
+TYPED_TEST(Operations, ReplayAllOfWhatDiesAgainEnds) {
+  auto n = this->make_node();
+  this->start(n);
+  for (int i = 0; i < 10; ++i) this->write(n, "e" + std::to_string(i));
+  ASSERT_TRUE(this->settled());
+  EXPECT_EQ(n.dead_events().replay_all({}, /*batch=*/1), 10U) << "each once, although all of them die again";
+}
+
+TYPED_TEST(Operations, PurgeOnce) {
+  auto n = this->make_node(purge_options{.keep = 0ms, .batch = 3, .every = 24h});
+  this->start(n);
+  this->broken = false;
+  for (int i = 0; i < 10; ++i) this->write(n, "e" + std::to_string(i));
+  ASSERT_TRUE(this->settled());
+  this->write(n, "pending", {.deliver_after = 1h});
+  EXPECT_EQ(n.purge_once(), 10U) << "in batches of three until nothing is left";
+  EXPECT_EQ(n.purge_once(), 0U);
+  EXPECT_TRUE(this->db.store->inspect().find("pending"));
+}
+
+TYPED_TEST(Operations, PurgeKeepsWhatIsYoung) {
+  auto n = this->make_node();
+  this->start(n);
+  this->write(n, "a");
+  ASSERT_TRUE(this->settled());
+  EXPECT_EQ(n.purge_once(), 0U) << "seven days";
+  EXPECT_TRUE(this->db.store->inspect().find("a"));
+}
+
+TYPED_TEST(Operations, PurgeOnASchedule) {
+  auto n = this->make_node(purge_options{.keep = 0ms, .every = 1s, .dead = false});
+  this->start(n);
+  this->write(n, "dead");
+  ASSERT_TRUE(this->settled());
+  this->broken = false;
+  this->write(n, "done");
+  EXPECT_TRUE(eventually([&] { return this->seen.total() == 1 && !this->db.store->inspect().find("done"); }));
+  EXPECT_TRUE(this->db.store->inspect().find("dead")) << "kept on request";
+}
+
+}  // namespace
+}  // namespace outbox::acceptance

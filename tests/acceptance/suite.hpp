@@ -1,0 +1,80 @@
+// Whole nodes on a store, as a user has them.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <outbox/memory.hpp>
+#include <outbox/outbox.hpp>
+#include <outbox/sqlite.hpp>
+#include <string>
+
+#include "support/temporary_directory.hpp"
+#include "support/waiting.hpp"
+
+namespace outbox::acceptance {
+
+using namespace std::chrono_literals;
+
+struct memory_database {
+  static constexpr char const* name = "memory";
+  std::shared_ptr<outbox::store> store = memory::open();
+
+  template <class F>
+  void transact(bool commit, F&& f) {
+    memory::transaction tx{*store};
+    f(tx);
+    if (commit) tx.commit();
+  }
+};
+
+struct sqlite_database {
+  static constexpr char const* name = "sqlite";
+  temporary_directory dir{};
+  std::shared_ptr<outbox::store> store = sqlite::open(dir / "test.db", {.busy_timeout = 20s});
+  sqlite::connection connection{dir / "test.db", 20s};
+
+  template <class F>
+  void transact(bool commit, F&& f) {
+    sqlite::transaction tx{connection};
+    f(tx);
+    if (commit) tx.commit();
+  }
+};
+
+template <class Database>
+class Acceptance : public ::testing::Test {
+ protected:
+  single_node_options options() {
+    single_node_options o{.store = db.store, .log = nullptr};
+    o.poll.every = 20ms;
+    o.retry.backoff = {.base = 1ms, .cap = 2ms};
+    return o;
+  }
+  void start(node& n) {
+    n.start();
+    ASSERT_TRUE(eventually([&] { return n.health().active; }));
+  }
+  void write(node& n, std::string const& id, event_options o = {}, bool commit = true) {
+    o.id = id;
+    db.transact(commit, [&](auto& tx) { n.writer().write(tx, "t", "1", std::move(o)); });
+  }
+  row_view row(std::string const& id) { return db.store->inspect().find(id).value(); }
+  bool settled() {
+    return eventually([&] { return db.store->inspect().counts().pending() == 0; });
+  }
+
+  Database db;
+  tally seen;
+};
+
+using Databases = ::testing::Types<memory_database, sqlite_database>;
+
+struct database_name {
+  template <class Database>
+  static std::string GetName(int /*index*/) {
+    return Database::name;
+  }
+};
+
+}  // namespace outbox::acceptance
