@@ -123,8 +123,8 @@ class OUTBOX_CORE_EXPORT node {
   /// fits. Throws `error`: lifecycle if not started, else what the store says.
   std::size_t poll_once();
 
-  /// Deletes now what is past `purge.keep` (7 days if the node has no `purge`), batch by batch; how many rows. Works
-  /// whether or not the node runs. Throws what the store says.
+  /// Deletes now what is past `purge.keep` (its default if the node has no `purge`), batch by batch; how many rows.
+  /// Works whether or not the node runs. Throws what the store says.
   std::size_t purge_once();
 
   /// The dead events of the node's table; what is replayed, the node delivers at once.
@@ -139,6 +139,7 @@ class OUTBOX_CORE_EXPORT node {
  private:
   friend OUTBOX_CORE_EXPORT node single_node(single_node_options);
   friend OUTBOX_CORE_EXPORT node multi_node(multi_node_options);
+  friend OUTBOX_CORE_EXPORT node writer_only(writer_only_options);
   explicit node(std::shared_ptr<core::node_core> core);
 
   std::shared_ptr<core::node_core> core_;
@@ -148,5 +149,6 @@ class OUTBOX_CORE_EXPORT node {
 /// Throw `error` (invalid_option) naming the field.
 [[nodiscard]] OUTBOX_CORE_EXPORT node single_node(single_node_options options);
 [[nodiscard]] OUTBOX_CORE_EXPORT node multi_node(multi_node_options options);
+[[nodiscard]] OUTBOX_CORE_EXPORT node writer_only(writer_only_options options);
 
 }  // namespace outbox::inline v0

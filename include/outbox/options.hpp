@@ -146,4 +146,38 @@ struct multi_node_options {
   std::vector<std::shared_ptr<interceptor>> interceptors{};
 };
 
+/// Deletes rows by age, whatever became of them: for tables that something else reads, such as a change data capture.
+struct age_purge_options {
+  /// How long a row stays after its insert. Default 24 h. 1 s … 10 years.
+  std::chrono::milliseconds keep = std::chrono::hours{24};
+
+  std::size_t batch = 500;                                     ///< Rows per transaction. Default 500. 1 … 100,000.
+  std::chrono::milliseconds every = std::chrono::minutes{30};  ///< Default 30 min. 1 s … 30 days.
+};
+
+/// A node that only writes: whatever delivers the events is elsewhere, a `multi_node` in another process or a reader of
+/// the database's log. It calls no listener and polls nothing.
+struct writer_only_options {
+  /// Required.
+  std::shared_ptr<outbox::v0::store> store{};
+
+  /// In logs and `outbox_node`. Default: the host name.
+  std::string name{};
+
+  /// Checked at `write()`.
+  event_limits limits{};
+
+  /// Around every write. Default: none.
+  std::shared_ptr<writer_hook> hook{};
+
+  /// Default: nothing is purged. Deletes nothing while a node that dispatches from the table is live.
+  std::optional<age_purge_options> purge{};
+
+  /// Default: `log_to_stderr`.
+  log_function log = log_to_stderr;
+
+  /// Default: the machine's clock.
+  std::shared_ptr<outbox::v0::clock const> clock{};
+};
+
 }  // namespace outbox::inline v0

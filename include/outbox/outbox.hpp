@@ -15,4 +15,5 @@
 #include <outbox/retry.hpp>
 #include <outbox/store.hpp>
 #include <outbox/transaction.hpp>
+#include <outbox/tx_context.hpp>
 #include <outbox/version.hpp>

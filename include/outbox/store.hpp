@@ -116,6 +116,13 @@ struct purge_request {
   std::size_t limit = 500;
 };
 
+/// Deletes rows by age, whatever their status: for tables that nobody dispatches from, because something else reads the
+/// database's log.
+struct age_purge_request {
+  std::chrono::milliseconds age{};  ///< Counted from the insert, by the store's clock.
+  std::size_t limit = 500;
+};
+
 /// Which dead rows; empty fields match all.
 struct dead_filter {
   std::string event_type{};
@@ -243,6 +250,10 @@ class OUTBOX_CORE_EXPORT store {
 
   /// Deletes up to `limit` terminal rows past retention; how many.
   virtual std::size_t purge(purge_request const& request) = 0;
+
+  /// Deletes up to `limit` rows that are older than `age`; how many. Nothing while a node that dispatches from the
+  /// table is live: that is tested by the statement itself.
+  virtual std::size_t purge_by_age(age_purge_request const& request) = 0;
 
   /// Dead rows, oldest first.
   [[nodiscard]] virtual std::vector<dead_event> dead(dead_filter const& filter, std::size_t limit) = 0;

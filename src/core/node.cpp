@@ -70,4 +70,8 @@ node multi_node(multi_node_options options) {
   return node{std::make_shared<core::node_core>(core::settings_of(std::move(options)))};
 }
 
+node writer_only(writer_only_options options) {
+  return node{std::make_shared<core::node_core>(core::settings_of(std::move(options)))};
+}
+
 }  // namespace outbox::inline v0

@@ -161,9 +161,13 @@ result node_core::unroutable_answer(event const& e) const {
 
 std::size_t node_core::purge_once() {
   auto const p = settings_.purge.value_or(purge_options{});
+  auto const by_age = settings_.age_purge.value_or(age_purge_options{});
+  bool const writer_only = settings_.mode == node_mode::writer_only;
+  auto const batch = writer_only ? by_age.batch : p.batch;
   std::size_t total = 0;
-  for (auto n = p.batch; n >= p.batch; total += n) {
-    n = store().purge({.retention = p.keep, .done = p.done, .dead = p.dead, .limit = p.batch});
+  for (auto n = batch; n >= batch; total += n) {
+    n = writer_only ? store().purge_by_age({.age = by_age.keep, .limit = batch})
+                    : store().purge({.retention = p.keep, .done = p.done, .dead = p.dead, .limit = batch});
   }
   if (total > 0) say(log_level::info, "purged " + std::to_string(total) + " rows");
   return total;

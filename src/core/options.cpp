@@ -57,6 +57,11 @@ void validate_all(node_settings const& s) {
   for (auto const& i : s.interceptors) {
     if (!i) refuse("interceptors", "has a null entry");
   }
+  if (s.age_purge) {
+    within("purge.keep", s.age_purge->keep, 1s, 24h * 3650);
+    within("purge.batch", s.age_purge->batch, 1, 100'000);
+    within("purge.every", s.age_purge->every, 1s, 24h * 30);
+  }
   if (s.purge) {
     within("purge.keep", s.purge->keep, 0ms, 24h * 3650);
     within("purge.batch", s.purge->batch, 1, 100'000);
@@ -116,6 +121,22 @@ node_settings settings_of(single_node_options options) {
 }
 node_settings settings_of(multi_node_options options) {
   return settings_from(std::move(options), node_mode::multi_node);
+}
+
+node_settings settings_of(writer_only_options o) {
+  node_settings s;
+  s.mode = node_mode::writer_only;
+  s.store = std::move(o.store);
+  s.routes = std::make_unique<detail::routes>();
+  s.name = o.name.empty() ? host_name() : std::move(o.name);
+  s.limits = o.limits;
+  s.hook = std::move(o.hook);
+  s.age_purge = o.purge;
+  s.log = std::move(o.log);
+  s.clock = o.clock ? std::move(o.clock) : machine_clock();
+  s.engine.incarnation = new_incarnation();
+  validate_all(s);
+  return s;
 }
 
 std::string new_incarnation() {

@@ -35,15 +35,17 @@ void runtime::start() {
     throw error{errc::lifecycle,
                 phase_ == phase::running ? "start() was called before" : "start() after stop(): make a new node"};
   }
+  bool const writer_only = core_->settings().mode == node_mode::writer_only;
   announce();
-  core_->with_engine([&](engine& e) { e.open(core_->now()); });
+  if (!writer_only) core_->with_engine([&](engine& e) { e.open(core_->now()); });
   try {
+    if (core_->settings().purge || core_->settings().age_purge) purger_ = std::thread{[this] { purge(); }};
+    phase_ = phase::running;
+    if (writer_only) return;
     renewer_ = std::thread{[this] { renew(); }};
     settler_ = std::thread{[this] { settle(); }};
     for (std::size_t i = 0; i < core_->settings().engine.workers; ++i) workers_.emplace_back([this] { work(); });
     poller_ = std::thread{[this] { poll(); }};
-    if (core_->settings().purge) purger_ = std::thread{[this] { purge(); }};
-    phase_ = phase::running;
   } catch (std::exception const& e) {
     core_->with_engine([&](engine& g) { g.close(core_->now()); });
     end_all();
@@ -72,6 +74,7 @@ void runtime::end_all() {
 // Announced first and checked second: of two nodes that start at once, at least one sees the other.
 void runtime::announce() {
   auto const self = core_->self(0);
+  if (self.mode == node_mode::writer_only) return;  // it dispatches nothing: nobody need know of it
   core_->store().announce(self);
   auto const exclusive = [](node_mode m) { return m == node_mode::single_node || m == node_mode::ordered; };
   for (auto const& other : core_->store().inspect().nodes()) {
@@ -182,7 +185,8 @@ void runtime::renew() {
 
 void runtime::purge() {
   thread_of = this;
-  auto const every = core_->settings().purge->every;
+  auto const& s = core_->settings();
+  auto const every = s.age_purge ? s.age_purge->every : s.purge->every;
   auto next = core_->now() + every / 10;
   std::unique_lock lock{core_->mutex_};
   while (!quit_purger_) {

@@ -37,6 +37,7 @@ struct node_settings {
   std::shared_ptr<outbox::v0::metrics> metrics;
   std::shared_ptr<outbox::v0::clock const> clock;
   std::optional<purge_options> purge;
+  std::optional<age_purge_options> age_purge;  ///< writer_only
   std::shared_ptr<writer_hook> hook;
   std::vector<std::shared_ptr<interceptor>> interceptors;
 };
@@ -44,6 +45,7 @@ struct node_settings {
 /// Throw `error` (invalid_option) naming the field.
 [[nodiscard]] node_settings settings_of(single_node_options options);
 [[nodiscard]] node_settings settings_of(multi_node_options options);
+[[nodiscard]] node_settings settings_of(writer_only_options options);
 void validate(retry_policy const& retry, std::string const& field);
 
 /// "host:pid:random", at most 80 characters: no two nodes ever have the same.

@@ -338,6 +338,21 @@ std::size_t database::purge(purge_request const& request) {
   return old.size();
 }
 
+std::size_t database::purge_by_age(age_purge_request const& request) {
+  std::lock_guard const lock{mutex_};
+  auto const at = now();
+  for (auto const& [incarnation, node] : nodes_) {
+    if (node.first.mode != node_mode::writer_only && node.second > at) return 0;
+  }
+  std::vector<std::int64_t> old;
+  for (auto const& [seq, row] : rows_) {
+    if (old.size() >= request.limit) break;
+    if (row.inserted_at <= at - request.age) old.push_back(seq);
+  }
+  for (auto const seq : old) erase(seq);
+  return old.size();
+}
+
 std::vector<dead_event> database::dead(dead_filter const& filter, std::size_t limit) {
   std::lock_guard const lock{mutex_};
   std::vector<dead_event> found;

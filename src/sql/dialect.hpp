@@ -43,6 +43,7 @@ struct dialect {
   std::string retire;            ///< incarnation
   std::string nodes;             ///< now -> incarnation, name, version, mode, lease ms, held
   std::string purge;             ///< done?, dead?, ended before, limit
+  std::string purge_by_age;      ///< inserted before, now, limit
   std::string dead;              ///< type or NULL, aggregate or NULL, limit -> `row_columns`
   std::string count_dead;        ///< type or NULL, aggregate or NULL
   std::string replay;            ///< now, event_id

@@ -280,6 +280,15 @@ std::size_t sql_store::purge(purge_request const& request) {
   return static_cast<std::size_t>(rows);
 }
 
+std::size_t sql_store::purge_by_age(age_purge_request const& request) {
+  std::int64_t rows = 0;
+  in_transaction([&](connection& c) {
+    rows = c.execute(dialect_.purge_by_age,
+                     {from_now{-request.age}, from_now{}, static_cast<std::int64_t>(request.limit)});
+  });
+  return static_cast<std::size_t>(rows);
+}
+
 std::vector<dead_event> sql_store::dead(dead_filter const& filter, std::size_t limit) {
   std::vector<dead_event> found;
   with_reader([&](connection& c) {

@@ -25,6 +25,7 @@ class OUTBOX_SQL_EXPORT sql_store : public store, public inspector {
   void announce(node_row const& node) override;
   void retire(std::string_view incarnation) override;
   std::size_t purge(purge_request const& request) override;
+  std::size_t purge_by_age(age_purge_request const& request) override;
   std::vector<dead_event> dead(dead_filter const& filter, std::size_t limit) override;
   std::uint64_t count_dead(dead_filter const& filter) override;
   bool replay(std::string_view id) override;

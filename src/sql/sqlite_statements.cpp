@@ -96,6 +96,13 @@ dialect sqlite_statements(std::string const& table) {
       t("DELETE FROM outbox_event WHERE seq IN (SELECT seq FROM outbox_event WHERE status IN (CASE ?1 WHEN 1 THEN 1 "
         "END, CASE ?2 WHEN 1 THEN 3 END) "
         "AND done_at <= ?3 ORDER BY done_at, seq LIMIT ?4)");
+  // Rows are inserted in the order of seq, so the oldest are found without an index of their own.
+  d.purge_by_age =
+      t("DELETE FROM outbox_event WHERE seq IN (SELECT seq FROM outbox_event WHERE coalesce(inserted_at, created_at) "
+        "<= ?1 "
+        "AND NOT EXISTS (SELECT 1 FROM outbox_node WHERE mode <> 'writer_only' AND lease_until > ?2) ORDER BY seq "
+        "LIMIT ?3)");
+  // The planner would take the primary key, or the index of all that ended, for the order; dead rows are few.
   d.dead = t("SELECT " ROW_COLUMNS
              " FROM outbox_event INDEXED BY outbox_event_dead WHERE status = 3 AND (?1 IS NULL OR event_type = ?1) AND "
              "(?2 IS NULL OR aggregate_type = ?2) "

@@ -119,6 +119,10 @@ std::size_t faulty_store::purge(purge_request const& request) {
   return state_->run(operation::purge, [s = state_->behind, request] { return s->purge(request); });
 }
 
+std::size_t faulty_store::purge_by_age(age_purge_request const& request) {
+  return state_->run(operation::purge, [s = state_->behind, request] { return s->purge_by_age(request); });
+}
+
 std::vector<dead_event> faulty_store::dead(dead_filter const& filter, std::size_t limit) {
   return state_->run(operation::dead, [s = state_->behind, filter, limit] { return s->dead(filter, limit); });
 }

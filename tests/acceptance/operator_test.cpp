@@ -66,6 +66,32 @@ TYPED_TEST(Operations, ReplayAllOfWhatDiesAgainEnds) {
   EXPECT_EQ(n.dead_events().replay_all({}, /*batch=*/1), 10U) << "each once, although all of them die again";
 }
 
+TYPED_TEST(Operations, WriterOnly) {
+  auto w = writer_only({.store = this->db.store, .purge = age_purge_options{.keep = 1s, .every = 24h}, .log = nullptr});
+  w.start();
+  this->write(w, "a");
+  EXPECT_EQ(this->row("a").status, event_status::created);
+  EXPECT_EQ(this->row("a").locked_by, "") << "whoever delivers it is elsewhere";
+  EXPECT_EQ(w.counters().hot_enqueued + w.counters().hot_dropped, 0U);
+  EXPECT_EQ(w.purge_once(), 0U) << "it is young";
+  EXPECT_TRUE(w.stop());
+  this->broken = false;
+  auto n = this->make_node();
+  this->start(n);
+  EXPECT_TRUE(this->seen.reach(1)) << "a dispatching node finds it";
+}
+
+TYPED_TEST(Operations, WriterOnlyBesideADispatchingNode) {
+  this->broken = false;
+  auto n = this->make_node();
+  this->start(n);
+  auto w = writer_only({.store = this->db.store, .log = nullptr});
+  EXPECT_NO_THROW(w.start()) << "no conflict of modes: it dispatches nothing";
+  this->write(w, "a");
+  n.wake();
+  EXPECT_TRUE(this->seen.reach(1));
+}
+
 TYPED_TEST(Operations, PurgeOnce) {
   auto n = this->make_node(purge_options{.keep = 0ms, .batch = 3, .every = 24h});
   this->start(n);

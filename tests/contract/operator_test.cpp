@@ -56,6 +56,27 @@ TYPED_TEST(Operator, I12_RetentionCountsFromTheEndNotTheBeginning) {
   EXPECT_EQ(this->s().purge({.retention = 24h}), 1U);
 }
 
+TYPED_TEST(Operator, I12_PurgeByAgeTakesWhateverIsOld) {
+  this->make_dead("dead");
+  this->put({"pending"});
+  this->advance(10s);
+  this->put({"young"});
+  EXPECT_EQ(this->s().purge_by_age({.age = 10s, .limit = 1}), 1U);
+  EXPECT_EQ(this->s().purge_by_age({.age = 10s}), 1U);
+  EXPECT_EQ(this->s().purge_by_age({.age = 10s}), 0U);
+  EXPECT_TRUE(this->s().inspect().find("young"));
+}
+
+TYPED_TEST(Operator, I12_PurgeByAgeTakesNothingWhileADispatcherLives) {
+  this->put({"a"});
+  this->advance(10s);
+  this->s().announce({.incarnation = "w", .name = "writer", .mode = node_mode::writer_only, .lease = lease});
+  this->s().announce({.incarnation = "d", .name = "dispatcher", .mode = node_mode::multi_node, .lease = lease});
+  EXPECT_EQ(this->s().purge_by_age({.age = 1s}), 0U);
+  this->expire();
+  EXPECT_EQ(this->s().purge_by_age({.age = 1s}), 1U) << "its lease is over";
+}
+
 TYPED_TEST(Operator, PurgeByStatus) {
   this->make_dead("dead");
   this->make_done("done");

@@ -22,6 +22,7 @@ class forwarding_store : public store {
   void announce(node_row const& node) override { to_->announce(node); }
   void retire(std::string_view incarnation) override { to_->retire(incarnation); }
   std::size_t purge(purge_request const& r) override { return to_->purge(r); }
+  std::size_t purge_by_age(age_purge_request const& r) override { return to_->purge_by_age(r); }
   std::vector<dead_event> dead(dead_filter const& f, std::size_t limit) override { return to_->dead(f, limit); }
   std::uint64_t count_dead(dead_filter const& f) override { return to_->count_dead(f); }
   bool replay(std::string_view id) override { return to_->replay(id); }

@@ -74,6 +74,18 @@ TEST(Options, NonsenseNamesItsField) {
   EXPECT_EQ(refused_field([](o x) { x.purge = purge_options{.every = 1ms}; }), "purge.every");
 }
 
+TEST(Options, WriterOnlyIsCheckedToo) {
+  try {
+    static_cast<void>(writer_only({.store = memory::open(), .purge = age_purge_options{.keep = 0ms}}));
+    FAIL() << "accepted";
+  } catch (error const& e) {
+    EXPECT_EQ(e.field(), "purge.keep");
+  }
+  EXPECT_THROW(static_cast<void>(writer_only({})), error) << "no store";
+  EXPECT_EQ(age_purge_options{}.keep, 24h);
+  EXPECT_EQ(age_purge_options{}.batch, 500U);
+}
+
 TEST(Options, ARoutesRetryIsCheckedToo) {
   single_node_options o{.store = memory::open()};
   o.listeners.on("t", [](delivery const&) {}, {.name = "mail", .retry = retry_policy{.max_attempts = 0}});
