@@ -14,6 +14,7 @@
 
 #include "support/child_process.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/waiting.hpp"
 
 namespace outbox {
 namespace {
@@ -142,10 +143,20 @@ TEST_F(Kill, R9_AStandbyTakesOverAtOnceWhenTheFirstIsKilled) {
   auto const first = start("wait", 1, 1);
   ASSERT_EQ(first->line(), "active");
   auto const second = start("wait", 2, 1);
-  // A row that the first one holds: its lease of 60 s is nobody's problem.
-  sqlite::connection db{database};
+  // A row whose owner has an hour left: the next holder of the lock does not wait for that.
+  auto const store = sqlite::open(database);
+  {
+    sqlite::connection db{database};
+    sqlite::transaction tx{db};
+    auto const e = event::json("order.placed", "1", {.id = "held"});
+    insertion const row{&e, "gone/1", std::chrono::hours{1}};
+    store->insert(join(tx), std::span{&row, 1});
+    tx.commit();
+  }
   first->kill_hard();
   EXPECT_EQ(second->line(), "active");
+  EXPECT_TRUE(eventually([&] { return store->inspect().find("held")->status == event_status::delivered; }));
+  EXPECT_EQ(read_ledger().by_life.count({2, "held"}), 1U) << "by the one that stood by";
 }
 
 }  // namespace
