@@ -127,6 +127,18 @@ class OUTBOX_CORE_EXPORT node {
   /// Works whether or not the node runs. Throws what the store says.
   std::size_t purge_once();
 
+  /// Delivers nothing more of this type (and aggregate type, if one is given) until `resume()`: kept in the table, so
+  /// for every node, which learn of it within a quarter of their lease, and across restarts. Listeners that run finish;
+  /// writing goes on. False if it was so before. Throws what the store says.
+  bool pause(route_pause const& what);
+  bool resume(route_pause const& what);
+  [[nodiscard]] std::vector<route_pause> paused() const;
+
+  /// For tests: does on the calling thread, without any other, what a started node would do now: polls, delivers,
+  /// settles, until nothing is due; how many deliveries. Listeners that answer later may be under way when it returns.
+  /// Only instead of `start()`. Throws `error`: lifecycle, also if there is no end to it.
+  std::size_t run_until_idle();
+
   /// The dead events of the node's table; what is replayed, the node delivers at once.
   [[nodiscard]] outbox::v0::dead_events dead_events() const;
 
@@ -139,6 +151,7 @@ class OUTBOX_CORE_EXPORT node {
  private:
   friend OUTBOX_CORE_EXPORT node single_node(single_node_options);
   friend OUTBOX_CORE_EXPORT node multi_node(multi_node_options);
+  friend OUTBOX_CORE_EXPORT node ordered(ordered_options);
   friend OUTBOX_CORE_EXPORT node writer_only(writer_only_options);
   explicit node(std::shared_ptr<core::node_core> core);
 
@@ -149,6 +162,7 @@ class OUTBOX_CORE_EXPORT node {
 /// Throw `error` (invalid_option) naming the field.
 [[nodiscard]] OUTBOX_CORE_EXPORT node single_node(single_node_options options);
 [[nodiscard]] OUTBOX_CORE_EXPORT node multi_node(multi_node_options options);
+[[nodiscard]] OUTBOX_CORE_EXPORT node ordered(ordered_options options);
 [[nodiscard]] OUTBOX_CORE_EXPORT node writer_only(writer_only_options options);
 
 }  // namespace outbox::inline v0

@@ -146,6 +146,37 @@ struct multi_node_options {
   std::vector<std::shared_ptr<interceptor>> interceptors{};
 };
 
+/// A node that delivers in the order of writing, one event at a time, each settled before the next begins: a second one
+/// stands by. It polls and has no hot path; `poll.every` bounds its latency where the store cannot tell that something
+/// was written.
+///
+/// Every event has one attempt, because a retry would hold up or reorder the rest: one that fails is DEAD and the next
+/// follows; `dead_events` brings it back. A deferred event holds up what follows until it is due again. Events with a
+/// delay of their own are outside the promise. Order is that of `seq`, which is the order of commits on SQLite; on
+/// other databases it is so for transactions that lock what they write about first.
+///
+/// The fields mean what they mean in `single_node_options`.
+struct ordered_options {
+  std::shared_ptr<outbox::v0::store> store{};
+
+  /// Routes with `retry`, `max_in_flight` or batches of their own are refused.
+  outbox::v0::listeners listeners{};
+
+  std::string name{};
+  poll_options poll{};
+  lease_options lease{};
+  std::chrono::milliseconds listener_timeout{300'000};
+  outbox::v0::unroutable unroutable = outbox::v0::unroutable::dead;
+  event_limits limits{};
+  std::chrono::milliseconds drain{5000};
+  log_function log = log_to_stderr;
+  std::shared_ptr<outbox::v0::metrics> metrics{};
+  std::shared_ptr<outbox::v0::clock const> clock{};
+  std::optional<purge_options> purge{};
+  std::shared_ptr<writer_hook> hook{};
+  std::vector<std::shared_ptr<interceptor>> interceptors{};
+};
+
 /// Deletes rows by age, whatever became of them: for tables that something else reads, such as a change data capture.
 struct age_purge_options {
   /// How long a row stays after its insert. Default 24 h. 1 s … 10 years.

@@ -3,15 +3,19 @@
 
 #include <outbox/clock.hpp>
 #include <outbox/codec.hpp>
+#include <outbox/completion.hpp>
 #include <outbox/dead_events.hpp>
+#include <outbox/delivery.hpp>
 #include <outbox/error.hpp>
 #include <outbox/event.hpp>
+#include <outbox/fan_out.hpp>
 #include <outbox/hooks.hpp>
 #include <outbox/listener.hpp>
 #include <outbox/log.hpp>
 #include <outbox/metrics.hpp>
 #include <outbox/node.hpp>
 #include <outbox/options.hpp>
+#include <outbox/result.hpp>
 #include <outbox/retry.hpp>
 #include <outbox/store.hpp>
 #include <outbox/transaction.hpp>

@@ -52,6 +52,17 @@ struct row_handle {
 /// Rows with one crash left are suspects: they are claimed alone, so that none dies for a neighbour.
 enum class suspects { leave, take_one };
 
+/// Events that are not to be delivered for now: of one type, and of one aggregate type or of all.
+struct route_pause {
+  std::string event_type{};
+  std::string aggregate_type{};  ///< Empty: every one.
+
+  [[nodiscard]] bool covers(std::string_view aggregate, std::string_view type) const noexcept {
+    return type == event_type && (aggregate_type.empty() || aggregate == aggregate_type);
+  }
+  friend bool operator==(route_pause const&, route_pause const&) = default;
+};
+
 struct claim_request {
   owner_token token{};               ///< The new owner. Never used before.
   std::size_t limit = 50;            ///< At most this many rows (with `take_one`: 1).
@@ -61,6 +72,13 @@ struct claim_request {
   outbox::v0::suspects suspects = suspects::leave;
   bool unowned_only = false;  ///< Leaves rows whose lease has run out to their owners: for after an outage.
   std::chrono::milliseconds skip_recent{};  ///< Leaves rows inserted less than this ago.
+
+  /// Takes rows by `seq` from the lowest that is pending, and stops before the first that must wait: one that was tried
+  /// and is not due again, or is owned, or is too young. A row that was born with a delay and is not due yet is passed
+  /// over. A suspect is taken alone; `suspects` and `unowned_only` mean nothing.
+  bool in_order = false;
+
+  std::vector<route_pause> pauses{};  ///< Rows that any of these covers are left, as if they were not there.
 };
 
 /// A row that was claimed, in the order of the claim.
@@ -69,6 +87,7 @@ struct claimed_row {
   outbox::v0::event event;
   std::int32_t attempts = 0;  ///< Counted failures so far.
   std::int32_t crashes = 0;   ///< Owners that never settled, this claim's included.
+  bool tried = false;         ///< RETRY: an earlier try ended without success.
   std::string progress{};     ///< What the last settlement wrote.
   std::string malformed{};    ///< Not empty: the row cannot be read, and why. It should die.
 };
@@ -264,6 +283,11 @@ class OUTBOX_CORE_EXPORT store {
 
   /// Replays up to `limit` dead rows that died no later than `died_by`, oldest first; how many.
   virtual std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) = 0;
+
+  /// What is paused, for every node on the table. `pause` and `resume` are false if nothing changed.
+  [[nodiscard]] virtual std::vector<route_pause> pauses() = 0;
+  virtual bool pause(route_pause const& what) = 0;
+  virtual bool resume(route_pause const& what) = 0;
 
   /// The store's clock.
   [[nodiscard]] virtual instant now() = 0;

@@ -1,12 +1,21 @@
-// Help for tests: a clock that stands still, and a store that fails on demand.
+// Help for tests of your own: a clock that stands still, what was delivered and written, and a store that fails on
+// demand. Together with `memory::open()` and `node::run_until_idle()` a test needs no thread and no waiting: see
+// examples/test_a_listener.cpp.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <outbox/clock.hpp>
 #include <outbox/detail/testing_export.hpp>
+#include <outbox/event.hpp>
+#include <outbox/hooks.hpp>
+#include <outbox/node.hpp>
+#include <outbox/result.hpp>
 #include <outbox/store.hpp>
+#include <string>
+#include <vector>
 
 namespace outbox::inline v0::testing {
 
@@ -32,6 +41,54 @@ class OUTBOX_TESTING_EXPORT manual_clock final : public clock {
   std::unique_ptr<state> state_;
 };
 
+/// `n.run_until_idle()`, then the clock forward to whatever `table` has due next, and again, until nothing is pending
+/// or `within` has passed on the clock; how many deliveries. Nobody waits in real time for a backoff.
+OUTBOX_TESTING_EXPORT std::size_t run_until_done(node& n, manual_clock& clock, store& table,
+                                                 std::chrono::milliseconds within = std::chrono::hours{24});
+
+/// One call of a listener, and what came of it.
+struct recorded_delivery {
+  event what;
+  std::int32_t attempt = 0;
+  source from = source::hot;
+  bool maybe_duplicate = false;
+  result answer = done;
+};
+
+/// An interceptor that writes down every delivery: `.interceptors = {recorder}`. Safe to use from several threads.
+class OUTBOX_TESTING_EXPORT recorder final : public interceptor {
+ public:
+  ~recorder() override;
+  void after(delivery const& d, result const& r) override;
+
+  [[nodiscard]] std::vector<recorded_delivery> deliveries() const;
+  [[nodiscard]] std::vector<std::string> ids() const;                ///< Of the events, in order.
+  [[nodiscard]] std::size_t count(std::string_view event_id) const;  ///< How often this one was delivered.
+  void clear();
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<recorded_delivery> deliveries_;
+};
+
+/// A writer hook that writes down what it hears of: `.hook = hook`. Safe to use from several threads.
+class OUTBOX_TESTING_EXPORT recording_hook final : public writer_hook {
+ public:
+  ~recording_hook() override;
+  void after_write(std::span<event const> events) override;
+  void after_commit(std::span<event const> events) override;
+  void after_rollback(std::span<event const> events) override;
+
+  // Ids of events, in order.
+  [[nodiscard]] std::vector<std::string> written() const;
+  [[nodiscard]] std::vector<std::string> committed() const;
+  [[nodiscard]] std::vector<std::string> rolled_back() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> written_, committed_, rolled_back_;
+};
+
 /// The operations of a store that can be made to fail. An insert never is: it belongs to the caller's transaction.
 enum class operation {
   claim,
@@ -44,7 +101,8 @@ enum class operation {
   retire,
   purge,
   dead,
-  replay
+  replay,
+  pause
 };
 
 /// What happens to one call.
@@ -85,6 +143,9 @@ class OUTBOX_TESTING_EXPORT faulty_store final : public store {
   std::uint64_t count_dead(dead_filter const& filter) override;
   bool replay(std::string_view id) override;
   std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) override;
+  std::vector<route_pause> pauses() override;
+  bool pause(route_pause const& what) override;
+  bool resume(route_pause const& what) override;
   instant now() override;
   std::uint64_t change_counter() noexcept override;
   inspector& inspect() override;

@@ -7,7 +7,7 @@
 namespace outbox::inline v0::core {
 
 engine::engine(engine_settings settings, detail::routes const& routes)
-    : settings_{std::move(settings)}, routes_{routes}, random_{settings_.seed} {}
+    : settings_{std::move(settings)}, routes_{routes}, random_{settings_.seed}, in_flight_(routes.count) {}
 
 void engine::open(steady_time now) {
   open_ = true;
@@ -26,15 +26,51 @@ void engine::close(steady_time now) {
 }
 
 void engine::release_queued(steady_time /*now*/) {
+  give_back_queued();
+  for (auto it = running_.begin(); it != running_.end();) {
+    ticket& t = **it++;
+    ask_stop(t);
+    if (!t.on_worker && !t.answered) abandon(t);
+  }
+  signals_ |= signal_settle | signal_work;
+}
+
+// Not begun, or not to be begun now: as if it had never been taken.
+void engine::give_back(ticket& t) {
+  t.verdict = {.row = t.handle, .what = outcome::release};
+  move_to(t, stage::finished);
+  signals_ |= signal_settle;
+}
+
+void engine::give_back_queued() {
   for (auto* queue : {&hot_, &cold_}) {
-    while (!queue->empty()) {
-      ticket& t = *queue->front();
-      t.verdict = {.row = t.handle, .what = outcome::release};
-      move_to(t, stage::finished);
+    while (!queue->empty()) give_back(*queue->front());
+  }
+}
+
+// A call whose answer the node will not live to hear. It may have had its effect, so the row says that it was tried;
+// but nothing failed, so nothing is counted.
+void engine::abandon(ticket& t) {
+  end_call(t);
+  if (t.lost) return remove_lost(t);
+  t.verdict = {.row = t.handle,
+               .what = outcome::retry,
+               .error = "the node stopped before the listener answered",
+               .progress = t.progress};
+  move_to(t, stage::finished);
+}
+
+void engine::set_pauses(std::vector<route_pause> pauses) {
+  if (pauses == pauses_) return;
+  pauses_ = std::move(pauses);
+  for (auto* queue : {&hot_, &cold_}) {
+    for (auto it = queue->begin(); it != queue->end();) {
+      ticket& t = **it++;
+      if (is_paused(t)) give_back(t);
     }
   }
-  for (auto const& t : running_) ask_stop(*t);
-  signals_ |= signal_settle | signal_work;
+  say(log_level::info, std::to_string(pauses_.size()) + " routes are paused");
+  wake();
 }
 
 bool engine::drained() const noexcept {
@@ -101,6 +137,7 @@ void engine::remove_lost(ticket& t) {
   (t.resent ? counters_.unconfirmed : counters_.lost) += 1;
   ask_stop(t);
   remove(t);
+  if (settings_.in_order) give_back_queued();  // what comes before them is not known any more
 }
 
 node_counters engine::counters() const noexcept {

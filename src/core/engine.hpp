@@ -53,6 +53,7 @@ struct ticket {
   std::size_t bytes;
   std::int32_t attempts = 0;
   std::int32_t crashes = 0;
+  bool tried = false;  ///< An earlier try ended without success.
   stage at = stage::registered;
   steady_time lease_end{};  ///< By this node's clock, so never later than by the store's.
   steady_time limit{};      ///< Queued: released after this. Running: failed after this.
@@ -62,6 +63,9 @@ struct ticket {
   bool absent = false;       ///< Its savepoint was rolled back.
   bool stop_asked = false;   ///< Once is enough.
   bool lost = false;         ///< The row is another's; the running call does not know yet.
+  bool on_worker = false;    ///< The listener's function has not returned.
+  bool in_call = false;      ///< Counts against its route's limit.
+  bool answered = false;     ///< Its completion was called; the answer waits for a worker.
   bool timed_out = false;    ///< The call outlived its limit; its result will be ignored.
   bool resent = false;       ///< A settlement was sent and its reply was not seen.
   bool solo = false;         ///< Its batch was refused: it settles alone.
@@ -84,6 +88,14 @@ struct birth {
   bool open = true;
   std::list<std::shared_ptr<birth>>::iterator place{};
   std::list<doubt> spare;  ///< One entry, made before COMMIT so that nothing is allocated after it.
+};
+
+/// What a worker does next: one event, or several for one listener that takes them together.
+struct assignment {
+  ticket_ptr first;
+  std::vector<ticket_ptr> rest;
+
+  explicit operator bool() const noexcept { return first != nullptr; }
 };
 
 /// What a listener's call came to.
@@ -160,8 +172,13 @@ class engine {
   void wake(std::optional<steady_time> due = {}) noexcept;
 
   // Work.
-  [[nodiscard]] ticket_ptr start_next(steady_time now);
+  [[nodiscard]] assignment start_next(steady_time now);
   void finish(ticket& t, verdict v, steady_time now);
+  void detach(ticket& t);  ///< The listener's function returned; its answer comes later.
+
+  // Pauses.
+  void set_pauses(std::vector<route_pause> pauses);
+  [[nodiscard]] std::vector<route_pause> const& pauses() const noexcept { return pauses_; }
 
   // The loops.
   [[nodiscard]] plan<poll_request> plan_poll(steady_time now);
@@ -224,7 +241,15 @@ class engine {
   // Work.
   [[nodiscard]] retry_policy const& retry_of(ticket const& t) const noexcept;
   [[nodiscard]] milliseconds timeout_of(ticket const& t) const noexcept;
-  [[nodiscard]] bool may_start(ticket_list const& queue, steady_time now) const noexcept;
+  [[nodiscard]] ticket* next_of(ticket_list& queue, steady_time now);
+  [[nodiscard]] bool has_room(route const* where) const noexcept;
+  [[nodiscard]] bool is_paused(ticket const& t) const noexcept;
+  void begin(ticket& t, steady_time now);
+  void gather_batch(assignment& a, ticket_list& queue, steady_time now);
+  void end_call(ticket& t) noexcept;
+  void give_back(ticket& t);
+  void give_back_queued();
+  void abandon(ticket& t);
   void decide(ticket& t, verdict v);
   void decide_failure(ticket& t, std::string reason, std::optional<milliseconds> after);
   void time_out(ticket& t);
@@ -267,6 +292,8 @@ class engine {
   std::list<doubt> doubts_;
   std::size_t hot_used_ = 0, cold_used_ = 0, hot_bytes_ = 0, cold_bytes_ = 0;
   std::size_t stuck_workers_ = 0;
+  std::vector<std::size_t> in_flight_;  ///< Calls per route.
+  std::vector<route_pause> pauses_;
   unsigned turn_ = 0;  ///< Of the 2:1 rotation between hot and cold.
   bool hot_full_said_ = false;
 

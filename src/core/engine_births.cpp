@@ -1,6 +1,7 @@
 // Births: events that this process wrote and may deliver itself, if their transaction commits.
 #include <algorithm>
 
+#include "core/claim_filter.hpp"
 #include "core/engine.hpp"
 #include "core/planted.hpp"
 
@@ -26,7 +27,7 @@ engine::registration engine::register_births(std::span<event const> events, stea
       continue;
     }
     route const* const where = owned_at_all ? routes_.find(e.aggregate_type(), e.type()) : nullptr;
-    if (where == nullptr || by_id_.contains(e.id())) {
+    if (where == nullptr || by_id_.contains(e.id()) || paused(pauses_, e.aggregate_type(), e.type())) {
       r.wake = true;
       continue;
     }

@@ -39,6 +39,7 @@ plan<poll_request> engine::plan_poll(steady_time now) {
 
 bool engine::may_claim(steady_time now) const noexcept {
   if (stuck_workers_ >= settings_.workers) return false;
+  if (settings_.in_order && !by_id_.empty()) return false;
   if (quarantine_ != quarantine::none)
     return quarantine_ == quarantine::draining && by_id_.empty() && stuck_workers_ == 0;
   // Not one row for each slot that comes free, unless workers would go idle for it.
@@ -67,7 +68,9 @@ claim_request engine::next_claim(steady_time now) {
           .max_crashes = settings_.lease.max_crashes,
           .suspects = alone ? suspects::take_one : suspects::leave,
           .unowned_only = now < careful_until_,
-          .skip_recent = settings_.poll.skip_recent};
+          .skip_recent = settings_.poll.skip_recent,
+          .in_order = settings_.in_order,
+          .pauses = pauses_};
 }
 
 std::size_t engine::apply_claim(poll_request const& sent, claim_reply reply, steady_time now) {
@@ -122,6 +125,7 @@ void engine::receive(claimed_row row, poll_request const& sent, steady_time now)
   auto t = std::make_shared<ticket>(std::move(row.event), std::move(row.handle), where, source::cold);
   t->attempts = row.attempts;
   t->crashes = row.crashes;
+  t->tried = row.tried;
   t->progress = std::move(row.progress);
   t->lease_end = lease_end;
   t->limit = now + timeout_of(*t);

@@ -14,24 +14,26 @@ plan<renew_request> engine::plan_renew(steady_time now, bool flush) {
   for (auto it = running_.begin(); it != running_.end();) {
     ticket& t = **it++;
     if (now >= t.lease_end) ask_stop(t);
+    if (t.answered) continue;
     if (now >= t.limit) {
       time_out(t);
     } else {
       soonest = std::min(soonest, t.limit);
     }
   }
+  bool gave_back = false;
   for (auto* queue : {&hot_, &cold_}) {
     for (auto it = queue->begin(); it != queue->end();) {
       ticket& t = **it++;
       if (now >= t.limit) {
-        t.verdict = {.row = t.handle, .what = outcome::release};
-        move_to(t, stage::finished);
-        signals_ |= signal_settle;
+        give_back(t);
+        gave_back = true;
       } else {
         soonest = std::min(soonest, t.limit);
       }
     }
   }
+  if (gave_back && settings_.in_order) give_back_queued();
   std::erase_if(doubts_, [&](doubt const& d) { return d.released_once && now >= d.until; });
 
   if (renew_busy_) return {{}, renewer_wakes_ = soonest};

@@ -19,7 +19,7 @@ plan<settle_request> engine::plan_settle(steady_time now, bool flush) {
   if (settle_busy_ || finished_.empty()) return {};
   if (now < settle_not_before_) return {{}, settle_not_before_};
   bool const solo = finished_.front()->solo;
-  if (!flush && !solo && last_settle_ != steady_time::min() && now < last_settle_ + spacing) {
+  if (!flush && !solo && !settings_.in_order && last_settle_ != steady_time::min() && now < last_settle_ + spacing) {
     return {{}, last_settle_ + spacing};
   }
   settle_request request;
@@ -50,6 +50,7 @@ void engine::settled(ticket& t, bool applied, steady_time now) {
   if (!applied) return remove_lost(t);
   auto const& s = t.verdict;
   if (s.what == outcome::retry || s.what == outcome::defer) wake(now + s.delay);
+  if (s.what == outcome::release && open_) wake();  // somebody should take it, perhaps this node
   if (s.what == outcome::dead) {
     say(log_level::error, "event " + t.what.id() + " (" + t.what.type() + ") is DEAD: " + s.error);
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <outbox/listener.hpp>
 
+#include "core/claim_filter.hpp"
 #include "core/engine.hpp"
 #include "core/text.hpp"
 
@@ -32,31 +33,89 @@ milliseconds engine::timeout_of(ticket const& t) const noexcept {
   return t.where != nullptr && t.where->options.timeout ? *t.where->options.timeout : settings_.listener_timeout;
 }
 
-bool engine::may_start(ticket_list const& queue, steady_time now) const noexcept {
-  // Leases of one queue are renewed together, so its head speaks for all: in the last third nothing new starts.
-  return !queue.empty() && queue.front()->lease_end - now > settings_.lease.duration / 3;
+bool engine::has_room(route const* where) const noexcept {
+  return where == nullptr || !where->options.max_in_flight || in_flight_[where->index] < *where->options.max_in_flight;
 }
 
-ticket_ptr engine::start_next(steady_time now) {
+bool engine::is_paused(ticket const& t) const noexcept {
+  return !pauses_.empty() && paused(pauses_, t.what.aggregate_type(), t.what.type());
+}
+
+// The first event of a queue that may start. Leases of one queue are renewed together, so its head speaks for all: in
+// the last third nothing new starts.
+ticket* engine::next_of(ticket_list& queue, steady_time now) {
+  for (auto it = queue.begin(); it != queue.end();) {
+    ticket& t = **it++;
+    if (t.lease_end - now <= settings_.lease.duration / 3) return nullptr;
+    if (is_paused(t)) {
+      give_back(t);  // its commit came after the pause
+    } else if (has_room(t.where)) {
+      return &t;
+    }
+  }
+  return nullptr;
+}
+
+void engine::begin(ticket& t, steady_time now) {
+  t.limit = now + timeout_of(t);
+  t.stop = std::stop_source{};
+  t.stop_asked = false;
+  t.on_worker = true;
+  t.in_call = t.where != nullptr;
+  if (t.in_call) in_flight_[t.where->index] += 1;
+  move_to(t, stage::running);
+  if (t.limit < renewer_wakes_) signals_ |= signal_renew;
+}
+
+assignment engine::start_next(steady_time now) {
+  // In order, the one before must be settled for good.
+  if (settings_.in_order && !(running_.empty() && finished_.empty() && settling_.empty())) return {};
   // Two of three turns are the hot queue's; a turn that finds nothing is the other queue's.
   bool const hot_turn = turn_ % 3 != 2;
-  ticket_list const* const first = hot_turn ? &hot_ : &cold_;
-  ticket_list const* const second = hot_turn ? &cold_ : &hot_;
-  ticket_list const* const queue = may_start(*first, now) ? first : may_start(*second, now) ? second : nullptr;
-  if (queue == nullptr) return nullptr;
+  ticket_list* queue = hot_turn ? &hot_ : &cold_;
+  ticket* t = next_of(*queue, now);
+  if (t == nullptr) {
+    queue = hot_turn ? &cold_ : &hot_;
+    t = next_of(*queue, now);
+  }
+  if (t == nullptr) return {};
   ++turn_;
-  ticket_ptr t = queue->front();
-  t->limit = now + timeout_of(*t);
-  t->stop = std::stop_source{};
-  t->stop_asked = false;
-  move_to(*t, stage::running);
-  if (t->limit < renewer_wakes_) signals_ |= signal_renew;
-  return t;
+  assignment a{*t->place, {}};
+  begin(*t, now);
+  if (t->where != nullptr && t->where->max_batch > 1) gather_batch(a, *queue, now);
+  return a;
+}
+
+// Whatever waits for the same listener goes with it.
+void engine::gather_batch(assignment& a, ticket_list& queue, steady_time now) {
+  route const* const where = a.first->where;
+  for (auto it = queue.begin(); it != queue.end() && a.rest.size() + 1 < where->max_batch && has_room(where);) {
+    ticket_ptr const t = *it++;
+    if (t->where != where || is_paused(*t)) continue;
+    begin(*t, now);
+    a.rest.push_back(t);
+  }
+}
+
+void engine::end_call(ticket& t) noexcept {
+  if (!std::exchange(t.in_call, false)) return;
+  in_flight_[t.where->index] -= 1;
+  if (t.where->options.max_in_flight) signals_ |= signal_work;
+}
+
+void engine::detach(ticket& t) {
+  t.on_worker = false;
+  if (!t.timed_out) return;
+  end_call(t);
+  stuck_workers_ -= 1;
+  signals_ |= signal_poll;
 }
 
 void engine::finish(ticket& t, verdict v, steady_time /*now*/) {
+  end_call(t);
   if (t.timed_out) {
     counters_.late_results += 1;
+    if (!std::exchange(t.on_worker, false)) return;
     stuck_workers_ -= 1;
     signals_ |= signal_poll;
     return;
@@ -66,6 +125,9 @@ void engine::finish(ticket& t, verdict v, steady_time /*now*/) {
   decide(t, std::move(v));
   move_to(t, stage::finished);
   signals_ |= signal_settle;
+  // In order, nothing overtakes an event that is not finished for good.
+  auto const what = t.verdict.what;
+  if (settings_.in_order && what != outcome::delivered && what != outcome::dead) give_back_queued();
 }
 
 void engine::decide(ticket& t, verdict v) {
@@ -76,6 +138,8 @@ void engine::decide(ticket& t, verdict v) {
                    t.verdict.what = outcome::defer;
                    t.verdict.delay = sensible(d.delay);
                    t.verdict.error = scrub(d.reason, max_error_characters);
+                   // In order, a row that waits is told by its error from one that was born with a delay.
+                   if (settings_.in_order && t.verdict.error.empty()) t.verdict.error = "deferred";
                  },
                  [&](failed& f) { decide_failure(t, std::move(f.reason), f.after); },
                  [&](dead& d) {
@@ -104,7 +168,11 @@ void engine::decide_failure(ticket& t, std::string reason, std::optional<millise
 void engine::time_out(ticket& t) {
   t.timed_out = true;
   ask_stop(t);
-  stuck_workers_ += 1;
+  if (t.on_worker) {
+    stuck_workers_ += 1;
+  } else {
+    end_call(t);
+  }
   counters_.timed_out += 1;
   if (t.lost) return remove_lost(t);
   // A suspect must not wait for a call that may never end.

@@ -13,7 +13,10 @@ transaction_observer::~transaction_observer() = default;
 dispatch_lock::~dispatch_lock() = default;
 inspector::~inspector() = default;
 store::~store() = default;
+detail::call::~call() = default;
 detail::handler::~handler() = default;
+detail::batch_handler::~batch_handler() = default;
+detail::answer_slot::~answer_slot() = default;
 
 failure::failure(std::string const& reason, std::optional<std::chrono::milliseconds> after)
     : std::runtime_error{reason}, after_{after} {}

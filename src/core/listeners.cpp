@@ -5,7 +5,36 @@
 
 namespace outbox::inline v0 {
 
+result core::result_of_current_exception() {
+  try {
+    throw;
+  } catch (permanent_failure const& e) {
+    return dead{e.what()};
+  } catch (failure const& e) {
+    return failed{e.what(), e.after()};
+  } catch (std::exception const& e) {
+    return failed{e.what(), {}};
+  } catch (...) {
+    return failed{"the listener threw something that is not an exception", {}};
+  }
+}
+
+result core::dropped_completion() noexcept {
+  try {
+    return failed{"the completion was dropped without an answer"};
+  } catch (...) {
+    return failed{};
+  }
+}
+
 namespace detail {
+namespace {
+
+[[noreturn]] void refuse(std::string const& field, std::string const& problem) {
+  throw error::about(errc::invalid_option, field, problem);
+}
+
+}  // namespace
 
 core::route const* routes::find(std::string_view aggregate_type, std::string_view event_type) const noexcept {
   auto const type = by_type.find(event_type);
@@ -14,6 +43,26 @@ core::route const* routes::find(std::string_view aggregate_type, std::string_vie
   if (exact != type->second.end()) return &exact->second;
   auto const any = type->second.find(std::string_view{});
   return any == type->second.end() ? nullptr : &any->second;
+}
+
+void routes::add(std::string_view aggregate_type, std::string_view event_type, core::route r) {
+  auto const& o = r.options;
+  if (event_type.empty()) refuse("listeners", "has a route with an empty event type");
+  if (o.timeout && (o.timeout->count() <= 0 || *o.timeout > std::chrono::hours{24})) {
+    refuse("route.timeout", "must be positive and at most 24 hours");
+  }
+  if (o.max_in_flight && *o.max_in_flight == 0) refuse("route.max_in_flight", "must be at least 1");
+  if (r.max_batch < 1 || r.max_batch > 10'000) refuse("route.max_batch", "must be 1 to 10000");
+  auto& of_type = by_type[std::string{event_type}];
+  if (of_type.contains(aggregate_type)) {
+    throw error::about(errc::duplicate_route, "listeners",
+                       "has two routes for event type '" + std::string{event_type} + "'" +
+                           (aggregate_type.empty() ? std::string{" and every aggregate"}
+                                                   : " and aggregate type '" + std::string{aggregate_type} + "'"));
+  }
+  r.name = o.name.empty() ? std::string{event_type} : o.name;
+  r.index = count++;
+  of_type.emplace(std::string{aggregate_type}, std::move(r));
 }
 
 result undecodable(delivery const& d, char const* why) {
@@ -29,21 +78,33 @@ listeners::~listeners() = default;
 
 std::unique_ptr<detail::routes> listeners::release() noexcept { return std::move(routes_); }
 
+listeners& listeners::on(type_name event_type, fan_out<> several, route_options options) {
+  return add({}, event_type.view(), several.release(), std::move(options));
+}
+
+listeners& listeners::on(type_name aggregate_type, type_name event_type, fan_out<> several, route_options options) {
+  return add(aggregate_type.view(), event_type.view(), several.release(), std::move(options));
+}
+
 listeners& listeners::add(std::string_view aggregate_type, std::string_view event_type,
                           std::unique_ptr<detail::handler> h, route_options options) {
-  if (event_type.empty()) throw error::about(errc::invalid_option, "listeners", "has a route with an empty event type");
-  if (options.timeout && (options.timeout->count() <= 0 || *options.timeout > std::chrono::hours{24})) {
-    throw error::about(errc::invalid_option, "route.timeout", "must be positive and at most 24 hours");
-  }
-  auto& of_type = routes_->by_type[std::string{event_type}];
-  if (of_type.contains(aggregate_type)) {
-    throw error::about(errc::duplicate_route, "listeners",
-                       "has two routes for event type '" + std::string{event_type} + "'" +
-                           (aggregate_type.empty() ? std::string{" and every aggregate"}
-                                                   : " and aggregate type '" + std::string{aggregate_type} + "'"));
-  }
-  std::string route_name = options.name.empty() ? std::string{event_type} : options.name;
-  of_type.emplace(std::string{aggregate_type}, core::route{std::move(route_name), std::move(options), std::move(h)});
+  core::route r;
+  r.options = std::move(options);
+  r.handler = std::move(h);
+  routes_->add(aggregate_type, event_type, std::move(r));
+  return *this;
+}
+
+listeners& listeners::add_batch(std::string_view aggregate_type, std::string_view event_type,
+                                std::unique_ptr<detail::batch_handler> h, batch_options options) {
+  core::route r;
+  r.options = {.name = std::move(options.name),
+               .timeout = options.timeout,
+               .retry = options.retry,
+               .max_in_flight = options.max_in_flight};
+  r.batch = std::move(h);
+  r.max_batch = options.max_batch;
+  routes_->add(aggregate_type, event_type, std::move(r));
   return *this;
 }
 

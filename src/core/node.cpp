@@ -37,6 +37,12 @@ std::size_t node::poll_once() { return runtime_->poll_once(); }
 
 std::size_t node::purge_once() { return core_->purge_once(); }
 
+bool node::pause(route_pause const& what) { return core_->pause(what); }
+bool node::resume(route_pause const& what) { return core_->resume(what); }
+std::vector<route_pause> node::paused() const { return core_->store().pauses(); }
+
+std::size_t node::run_until_idle() { return runtime_->run_until_idle(); }
+
 dead_events node::dead_events() const {
   return outbox::v0::dead_events{core_->settings().store, [weak = std::weak_ptr{core_}] {
                                    if (auto const core = weak.lock()) {
@@ -67,6 +73,10 @@ node single_node(single_node_options options) {
 }
 
 node multi_node(multi_node_options options) {
+  return node{std::make_shared<core::node_core>(core::settings_of(std::move(options)))};
+}
+
+node ordered(ordered_options options) {
   return node{std::make_shared<core::node_core>(core::settings_of(std::move(options)))};
 }
 

@@ -86,6 +86,7 @@ void node_core::apply(renew_request const& sent, renew_reply const& reply) {
       return;
     }
     e.apply_renewed(sent, reply.kept, now());
+    if (reply.pauses) e.set_pauses(*reply.pauses);
     if (reply.rest) {
       e.apply_renew_failure(sent, *reply.rest, now());
     } else {
@@ -108,55 +109,28 @@ node_row node_core::self(std::uint64_t held) const {
           .held = held};
 }
 
-verdict node_core::deliver(ticket const& t) noexcept {
-  auto const& retry = t.where != nullptr && t.where->options.retry ? *t.where->options.retry : settings_.engine.retry;
-  try {
-    delivery const d{.event = t.what,
-                     .id = t.what.id(),
-                     .attempt = t.attempts + 1,
-                     .max_attempts = retry.max_attempts,
-                     .deadline = t.limit,
-                     .source = t.from,
-                     .maybe_duplicate = t.crashes > 0 || t.attempts > 0,
-                     .stop = t.stop.get_token()};
-    std::size_t begun = 0;
-    auto r = answer(d, t.where, begun);
-    while (begun-- > 0) {
-      try {
-        settings_.interceptors[begun]->after(d, r);
-      } catch (std::exception const& e) {
-        say(log_level::warning, std::string{"an interceptor failed after a delivery: "} + e.what());
-      }
-    }
-    return {std::move(r), t.progress};
-  } catch (...) {
-    return {failed{}, {}};  // no memory even for the reason, or an interceptor that throws anything
-  }
-}
-
-// What the listener says, or what is thrown in its stead.
-result node_core::answer(delivery const& d, route const* where, std::size_t& begun) {
-  try {
-    for (auto const& i : settings_.interceptors) {
-      i->before(d);
-      ++begun;
-    }
-    return where == nullptr ? unroutable_answer(d.event) : where->handler->handle(d);
-  } catch (permanent_failure const& e) {
-    return dead{e.what()};
-  } catch (failure const& e) {
-    return failed{e.what(), e.after()};
-  } catch (std::exception const& e) {
-    return failed{e.what(), {}};
-  } catch (...) {
-    return failed{"the listener threw something that is not an exception", {}};
-  }
-}
-
 result node_core::unroutable_answer(event const& e) const {
   auto const why = "no listener for event type '" + e.type() + "' of aggregate type '" + e.aggregate_type() + "'";
   if (settings_.engine.unroutable == unroutable::leave) return defer{std::chrono::seconds{30}, why};
   return dead{why};
+}
+
+void node_core::load_pauses() {
+  auto pauses = store().pauses();
+  with_engine([&](engine& e) { e.set_pauses(std::move(pauses)); });
+}
+
+bool node_core::pause(route_pause const& what) {
+  if (what.event_type.empty()) throw error::about(errc::invalid_option, "pause.event_type", "is empty");
+  bool const changed = store().pause(what);
+  load_pauses();
+  return changed;
+}
+
+bool node_core::resume(route_pause const& what) {
+  bool const changed = store().resume(what);
+  load_pauses();
+  return changed;
 }
 
 std::size_t node_core::purge_once() {

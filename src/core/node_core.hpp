@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/async_call.hpp"
 #include "core/engine.hpp"
 #include "core/requests.hpp"
 #include "core/settings.hpp"
@@ -49,8 +50,27 @@ class node_core : public std::enable_shared_from_this<node_core> {
   /// Deletes what is past its retention, batch by batch; how many. Throws `error`.
   std::size_t purge_once();
 
-  /// Calls the listener of a running ticket; never throws.
-  [[nodiscard]] verdict deliver(ticket const& t) noexcept;
+  /// Calls the listeners of what a worker was assigned and takes their answers to the engine.
+  void carry_out(assignment const& job) noexcept;
+
+  /// Calls the listener of a running ticket. Nothing: it answers later, through its completion.
+  [[nodiscard]] std::optional<verdict> deliver(ticket_ptr const& t) noexcept;
+
+  /// Calls the listener that takes them all; one verdict each.
+  [[nodiscard]] std::vector<verdict> deliver_batch(std::span<ticket_ptr const> tickets) noexcept;
+
+  /// Takes one answer that came through a completion to the engine; false if there is none.
+  bool take_answer() noexcept;
+
+  // Completions: from any thread, without I/O.
+  void answered(async_call& call, result&& r, std::optional<std::string>&& progress) noexcept;
+  void dropped(async_call& call) noexcept;
+  void refuse_answers() noexcept;  ///< From here on they come too late.
+
+  // Pauses of routes, kept in the store for every node. Throw `error`.
+  void load_pauses();
+  bool pause(route_pause const& what);
+  bool resume(route_pause const& what);
 
   /// What happened since the last call, to the metrics; then the gauges.
   void export_metrics() noexcept;
@@ -81,7 +101,13 @@ class node_core : public std::enable_shared_from_this<node_core> {
   }
 
   void notify(std::unique_lock<std::mutex>& lock) noexcept;
-  [[nodiscard]] result answer(delivery const& d, route const* where, std::size_t& begun);
+  [[nodiscard]] delivery delivery_of(ticket const& t) const;
+  [[nodiscard]] bool intercept(delivery const& d, std::size_t& begun, std::optional<result>& instead);
+  void tell_interceptors(delivery const& d, std::size_t begun, result const& r) noexcept;
+  [[nodiscard]] std::vector<result> answers_of(route const& where, std::span<delivery const> batch);
+  void wait_for_answer(std::shared_ptr<async_call> const& call, std::size_t begun) noexcept;
+  void enqueue_answer(async_call& call) noexcept;
+  [[nodiscard]] verdict final_verdict(async_call& call) noexcept;
   [[nodiscard]] result unroutable_answer(event const& e) const;
 
   // Unlocks, then wakes whom the engine signalled and logs what it noted.
@@ -91,6 +117,8 @@ class node_core : public std::enable_shared_from_this<node_core> {
   std::mutex mutex_;
   engine engine_;
   std::shared_ptr<dispatch_lock> dispatch_lock_;
+  std::list<std::shared_ptr<async_call>> answers_;  ///< Called completions.
+  bool answers_refused_ = false;
   std::condition_variable work_, settle_, poll_, renew_, purge_, changed_;
 
   std::mutex log_mutex_;

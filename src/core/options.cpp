@@ -74,7 +74,7 @@ void validate_all(node_settings const& s) {
   }
 }
 
-// The two option structs have the same fields today; this is where they become one thing.
+// What the modes that deliver have in common; this is where their options become one thing.
 template <class Options>
 node_settings settings_from(Options&& o, node_mode mode) {
   node_settings s;
@@ -91,18 +91,32 @@ node_settings settings_from(Options&& o, node_mode mode) {
   s.hook = std::move(o.hook);
   s.interceptors = std::move(o.interceptors);
   s.engine = {.incarnation = new_incarnation(),
-              .exclusive = mode == node_mode::single_node,
-              .workers = o.workers,
+              .exclusive = mode != node_mode::multi_node,
               .poll = o.poll,
-              .retry = o.retry,
-              .queue = o.queue,
               .lease = o.lease,
               .listener_timeout = o.listener_timeout,
-              .hot_path = o.hot_path,
               .unroutable = o.unroutable,
               .seed = std::random_device{}()};
+  if constexpr (requires { o.workers; }) {
+    s.engine.workers = o.workers;
+    s.engine.retry = o.retry;
+    s.engine.queue = o.queue;
+    s.engine.hot_path = o.hot_path;
+  }
+  return s;
+}
+
+node_settings validated(node_settings s) {
   validate_all(s);
   return s;
+}
+
+// What a mode would have to ignore, it refuses.
+void refuse_what_ordered_cannot_do(core::route const& r) {
+  auto const field = "route '" + r.name + "'";
+  if (r.options.retry) refuse(field + ".retry", "is not for ordered, which gives every event one attempt");
+  if (r.options.max_in_flight) refuse(field + ".max_in_flight", "is not for ordered, which has one call at a time");
+  if (r.batch) refuse(field, "takes batches, and ordered delivers one event at a time");
 }
 
 }  // namespace
@@ -117,10 +131,23 @@ void validate(retry_policy const& retry, std::string const& field) {
 }
 
 node_settings settings_of(single_node_options options) {
-  return settings_from(std::move(options), node_mode::single_node);
+  return validated(settings_from(std::move(options), node_mode::single_node));
 }
 node_settings settings_of(multi_node_options options) {
-  return settings_from(std::move(options), node_mode::multi_node);
+  return validated(settings_from(std::move(options), node_mode::multi_node));
+}
+
+node_settings settings_of(ordered_options options) {
+  auto s = settings_from(std::move(options), node_mode::ordered);
+  s.engine.in_order = true;
+  s.engine.hot_path = false;
+  s.engine.workers = 1;
+  s.engine.retry.max_attempts = 1;
+  validate_all(s);
+  for (auto const& [type, by_aggregate] : s.routes->by_type) {
+    for (auto const& [aggregate, r] : by_aggregate) refuse_what_ordered_cannot_do(r);
+  }
+  return s;
 }
 
 node_settings settings_of(writer_only_options o) {
@@ -135,8 +162,7 @@ node_settings settings_of(writer_only_options o) {
   s.log = std::move(o.log);
   s.clock = o.clock ? std::move(o.clock) : machine_clock();
   s.engine.incarnation = new_incarnation();
-  validate_all(s);
-  return s;
+  return validated(std::move(s));
 }
 
 std::string new_incarnation() {

@@ -10,6 +10,9 @@ enum class planted_bug {
   registration_ends_too_early,   // a taken settlement is forgotten before it is durable
   claim_takes_own_live_lease,    // a claim returns rows that the same node holds
   crashes_blamed_on_neighbours,  // suspects are claimed among others
+  deferral_is_overtaken,         // in order: a row that waits for its retry is passed over
+  replay_of_a_done_row,          // an operator's replay brings back what was delivered
+  purge_without_status,          // purge deletes what is old, finished or not
   unknown_claim_never_released,  // a claim whose reply was lost keeps its rows until the lease ends
 };
 

@@ -49,11 +49,13 @@ renew_reply perform(store& s, renew_request const& request, node_row const& self
   });
   if (reply.failure) return reply;
   // The registry is for tools: that it fails must not make the node think that it has lost its leases.
-  auto rest = reply_of<renew_reply>([&](renew_reply&) {
+  auto rest = reply_of<renew_reply>([&](renew_reply& r) {
     for (auto const& token : request.doubts) s.release(token);
     s.announce(self);
+    r.pauses = s.pauses();
   });
   reply.rest = std::move(rest.failure);
+  reply.pauses = std::move(rest.pauses);
   return reply;
 }
 

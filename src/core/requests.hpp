@@ -24,6 +24,7 @@ struct renew_reply {
   std::vector<bool> kept;
   std::optional<error> failure;  ///< The leases were not renewed, as far as is known.
   std::optional<error> rest;     ///< They were, but something after that failed.
+  std::optional<std::vector<route_pause>> pauses;
 };
 
 /// `lock` is the dispatch lock that the node holds, if any; it is used only for as long as the call takes.

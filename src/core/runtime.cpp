@@ -37,7 +37,7 @@ void runtime::start() {
   }
   bool const writer_only = core_->settings().mode == node_mode::writer_only;
   announce();
-  if (!writer_only) core_->with_engine([&](engine& e) { e.open(core_->now()); });
+  if (!writer_only) open_engine();
   try {
     if (core_->settings().purge || core_->settings().age_purge) purger_ = std::thread{[this] { purge(); }};
     phase_ = phase::running;
@@ -53,6 +53,12 @@ void runtime::start() {
   }
 }
 
+// What is paused must be known before the first claim.
+void runtime::open_engine() {
+  core_->load_pauses();
+  core_->with_engine([&](engine& e) { e.open(core_->now()); });
+}
+
 // Everything that was started, in the order of closing.
 void runtime::end_all() {
   end_loop(quit_purger_, core_->purge_, purger_);
@@ -64,6 +70,7 @@ void runtime::end_all() {
   core_->work_.notify_all();
   for (auto& w : workers_) w.join();
   workers_.clear();
+  core_->refuse_answers();
   flush(core_->now() + std::chrono::seconds{1});
   end_loop(quit_settler_, core_->settle_, settler_);
   end_loop(quit_renewer_, core_->renew_, renewer_);
@@ -101,16 +108,21 @@ void runtime::work() {
   thread_of = this;
   std::unique_lock lock{core_->mutex_};
   while (true) {
-    auto const t = core_->engine_.start_next(core_->now());
-    if (!t) {
+    if (!core_->answers_.empty()) {  // what is finished comes before what is new
+      lock.unlock();
+      core_->take_answer();
+      lock.lock();
+      continue;
+    }
+    auto const job = core_->engine_.start_next(core_->now());
+    if (!job) {
       if (quit_workers_) return;
       core_->work_.wait(lock);
       continue;
     }
     if (core_->engine_.hot_depth() + core_->engine_.cold_depth() > 0) core_->work_.notify_one();
     core_->publish(lock);
-    auto v = core_->deliver(*t);
-    core_->with_engine([&](engine& e) { e.finish(*t, std::move(v), core_->now()); });
+    core_->carry_out(job);
     lock.lock();
   }
 }
@@ -205,6 +217,64 @@ void runtime::purge() {
   }
 }
 
+std::size_t runtime::run_until_idle() {
+  std::lock_guard const life{life_};
+  if (phase_ == phase::running) throw error{errc::lifecycle, "run_until_idle() is for a node that was not started"};
+  if (phase_ == phase::stopped) throw error{errc::lifecycle, "run_until_idle() after stop(): make a new node"};
+  if (phase_ == phase::made) {
+    announce();
+    open_engine();
+    phase_ = phase::stepped;
+  }
+  core_->with_engine([](engine& e) { e.ask_poll(); });
+  std::size_t delivered = 0;
+  step_all(delivered);
+  return delivered;
+}
+
+// Does by turns what the threads do at once, until none of them would have anything to do now.
+void runtime::step_all(std::size_t& delivered) {
+  constexpr std::size_t most = 100'000;
+  for (bool busy = true; busy;) {
+    busy = false;
+    if (auto const p = core_->with_engine([&](engine& e) { return e.plan_renew(core_->now()); }); p.request) {
+      core_->apply(*p.request, perform(core_->store(), *p.request, core_->self(p.request->held)));
+    }
+    if (auto const p = core_->plan_poll(); p.request) {
+      core_->apply(*p.request,
+                   perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock()));
+      busy = true;
+    }
+    while (core_->take_answer()) busy = true;
+    while (auto const job = core_->with_engine([&](engine& e) { return e.start_next(core_->now()); })) {
+      core_->carry_out(job);
+      delivered += 1 + job.rest.size();
+      busy = true;
+    }
+    auto const p = core_->with_engine([&](engine& e) { return e.plan_settle(core_->now(), /*flush=*/true); });
+    if (p.request) {
+      core_->apply(*p.request, perform(core_->store(), *p.request));
+      busy = true;
+    }
+    core_->export_metrics();
+    if (delivered > most) {
+      throw error{errc::lifecycle, "the node is not idle after " + std::to_string(most) + " deliveries"};
+    }
+  }
+}
+
+void runtime::close_stepped() {
+  core_->with_engine([&](engine& e) {
+    e.close(core_->now());
+    e.release_queued(core_->now());
+  });
+  std::size_t delivered = 0;
+  step_all(delivered);
+  core_->refuse_answers();
+  core_->farewell();
+  phase_ = phase::stopped;
+}
+
 std::size_t runtime::poll_once() {
   if (!running()) throw error{errc::lifecycle, "poll_once() needs a started node"};
   while (true) {
@@ -265,6 +335,10 @@ bool runtime::stop(milliseconds drain) {
     return true;
   }
   if (phase_ == phase::stopped) return true;
+  if (phase_ == phase::stepped) {
+    close_stepped();
+    return true;
+  }
   phase_ = phase::stopping;
   auto const deadline = core_->now() + std::clamp<milliseconds>(drain, milliseconds{0}, longest_drain);
   core_->with_engine([&](engine& e) { e.close(core_->now()); });

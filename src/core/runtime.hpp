@@ -24,11 +24,15 @@ class runtime {
   bool stop(milliseconds drain);
   [[nodiscard]] bool running() const noexcept;
   std::size_t poll_once();
+  std::size_t run_until_idle();
 
  private:
-  enum class phase { made, running, stopping, stopped };
+  enum class phase { made, stepped, running, stopping, stopped };
 
   void announce();
+  void open_engine();
+  void step_all(std::size_t& delivered);
+  void close_stepped();
   void work();
   void poll();
   void watch(std::unique_lock<std::mutex>& lock, plan<poll_request>& p);

@@ -14,6 +14,7 @@ namespace outbox::inline v0::core {
 struct engine_settings {
   std::string incarnation;
   bool exclusive = false;  ///< Dispatches only under the dispatch lock.
+  bool in_order = false;   ///< One event at a time, by `seq`.
   std::size_t workers = 4;
   poll_options poll{};
   retry_policy retry{};
@@ -45,6 +46,7 @@ struct node_settings {
 /// Throw `error` (invalid_option) naming the field.
 [[nodiscard]] node_settings settings_of(single_node_options options);
 [[nodiscard]] node_settings settings_of(multi_node_options options);
+[[nodiscard]] node_settings settings_of(ordered_options options);
 [[nodiscard]] node_settings settings_of(writer_only_options options);
 void validate(retry_policy const& retry, std::string const& field);
 

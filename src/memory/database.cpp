@@ -131,14 +131,27 @@ database::candidates database::choose(claim_request const& request, instant now,
   using choice = core::claim_filter::choice;
   candidates c;
   core::claim_filter filter{request, reply};
+  auto const goes_on = [&](row_view const& row) {
+    auto const chosen = filter.consider({.event_type = row.event.type(),
+                                         .aggregate_type = row.event.aggregate_type(),
+                                         .owned = !row.locked_by.empty(),
+                                         .tried = row.status == event_status::retry || !row.last_error.empty(),
+                                         .crashes = row.crashes,
+                                         .inserted_at = row.inserted_at,
+                                         .claimable_at = claimable(row),
+                                         .bytes = row.event.size_bytes()});
+    if (chosen == choice::kill) c.kill.push_back(row.seq);
+    if (chosen == choice::take) c.take.push_back(row.seq);
+    return chosen != choice::stop;
+  };
+  if (request.in_order) {
+    for (auto const& [seq, row] : rows_) {
+      if (pending(row) && !goes_on(row)) break;
+    }
+    return c;
+  }
   for (auto const& [claimable_at, seq] : due_) {
-    if (claimable_at > now) break;
-    auto const& row = rows_.at(seq);
-    auto const chosen =
-        filter.consider({!row.locked_by.empty(), row.crashes, row.inserted_at, claimable_at, row.event.size_bytes()});
-    if (chosen == choice::stop) break;
-    if (chosen == choice::kill) c.kill.push_back(seq);
-    if (chosen == choice::take) c.take.push_back(seq);
+    if (claimable_at > now || !goes_on(rows_.at(seq))) break;
   }
   if (has_bug(planted_bug::claim_takes_own_live_lease)) {
     auto const incarnation = std::string_view{request.token}.substr(0, request.token.find('/'));
@@ -179,6 +192,7 @@ claim_reply database::claim(claim_request const& request) {
                             .event = r.event,
                             .attempts = r.attempts,
                             .crashes = r.crashes,
+                            .tried = r.status == event_status::retry,
                             .progress = r.progress});
     });
   }
@@ -188,13 +202,17 @@ claim_reply database::claim(claim_request const& request) {
 // When the next row can be claimed: the first instant after now, or the end of `skip_recent` for one that is due
 // already.
 std::optional<instant> database::next_due(instant now, claim_request const& request) const {
+  auto const left = [&](auto const& entry) {
+    auto const& e = rows_.at(entry.second).event;
+    return core::paused(request.pauses, e.aggregate_type(), e.type());
+  };
   auto const later = due_.upper_bound({now, INT64_MAX});
   std::optional<instant> next;
-  if (later != due_.end()) next = later->first;
+  if (auto const first = std::find_if_not(later, due_.end(), left); first != due_.end()) next = first->first;
   if (request.skip_recent.count() == 0) return next;
   for (auto it = due_.begin(); it != later; ++it) {
     auto const grown = rows_.at(it->second).inserted_at + request.skip_recent;
-    if (grown > now && (!next || grown < *next)) next = grown;
+    if (grown > now && (!next || grown < *next) && !left(*it)) next = grown;
   }
   return next;
 }
@@ -330,6 +348,10 @@ std::size_t database::purge(purge_request const& request) {
   std::vector<std::int64_t> old;
   for (auto const& [seq, row] : rows_) {
     if (old.size() >= request.limit) break;
+    if (has_bug(planted_bug::purge_without_status) && row.inserted_at <= before) {
+      old.push_back(seq);
+      continue;
+    }
     bool const terminal =
         (row.status == event_status::delivered && request.done) || (row.status == event_status::dead && request.dead);
     if (terminal && row.done_at && *row.done_at <= before) old.push_back(seq);
@@ -383,7 +405,10 @@ void database::revive(row_view& row, instant now) {
 bool database::replay(std::string_view id) {
   std::lock_guard const lock{mutex_};
   auto const seq = by_id_.find(std::string{id});
-  if (seq == by_id_.end() || rows_.at(seq->second).status != event_status::dead) return false;
+  if (seq == by_id_.end()) return false;
+  auto const status = rows_.at(seq->second).status;
+  bool const done_too = status == event_status::delivered && has_bug(planted_bug::replay_of_a_done_row);
+  if (status != event_status::dead && !done_too) return false;
   revive(rows_.at(seq->second), now());
   return true;
 }
@@ -398,6 +423,23 @@ std::size_t database::replay_some(dead_filter const& filter, instant died_by, st
     ++replayed;
   }
   return replayed;
+}
+
+std::vector<route_pause> database::pauses() {
+  std::lock_guard const lock{mutex_};
+  return pauses_;
+}
+
+bool database::pause(route_pause const& what) {
+  std::lock_guard const lock{mutex_};
+  if (std::ranges::find(pauses_, what) != pauses_.end()) return false;
+  pauses_.push_back(what);
+  return true;
+}
+
+bool database::resume(route_pause const& what) {
+  std::lock_guard const lock{mutex_};
+  return std::erase(pauses_, what) > 0;
 }
 
 std::optional<row_view> database::find(std::string_view id) {

@@ -40,6 +40,9 @@ class database final : public store, public inspector, public std::enable_shared
   std::uint64_t count_dead(dead_filter const& filter) override;
   bool replay(std::string_view id) override;
   std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) override;
+  std::vector<route_pause> pauses() override;
+  bool pause(route_pause const& what) override;
+  bool resume(route_pause const& what) override;
   instant now() override;
   inspector& inspect() override { return *this; }
 
@@ -74,6 +77,7 @@ class database final : public store, public inspector, public std::enable_shared
   std::unordered_map<std::string, std::int64_t> by_id_;
   std::set<due_key> due_;  ///< Pending rows only.
   std::map<std::string, std::pair<node_row, instant>, std::less<>> nodes_;
+  std::vector<route_pause> pauses_;
   std::shared_ptr<lock_state> lock_ = std::make_shared<lock_state>();
   std::int64_t last_seq_ = 0;
 };

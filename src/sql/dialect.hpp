@@ -18,12 +18,15 @@ struct dialect {
   // inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, payload_bytes
   std::string insert;
 
-  std::string any_due;     ///< now -> a row if something is due
+  std::string any_due;     ///< now -> event_type, aggregate_type of what is due
   std::string due;         ///< now -> claimable rows in claim order: `row_columns`, then the claimable instant
+  std::string in_order;    ///< now -> pending rows by seq, without those that are delayed: the columns of `due`
   std::string take;        ///< token, now, lease end, seq
   std::string kill;        ///< now, error, seq
-  std::string next_due;    ///< now -> the first claimable instant after it
+  std::string next_due;    ///< now -> claimable instants after it, event_type, aggregate_type
   std::string next_grown;  ///< now, skip_recent -> the first insert that is due and still too young
+  std::string read_meta;   ///< name -> value
+  std::string write_meta;  ///< name, value
 
   // Each ends with: seq, event_id, token. With seq 0 the row is found by its id.
   std::string settle_done;     ///< now, progress

@@ -6,12 +6,19 @@
 
 #include "core/claim_filter.hpp"
 #include "core/header_codec.hpp"
+#include "core/pause_codec.hpp"
 #include "sql/sql_rows.hpp"
 
 namespace outbox::inline v0::sql {
 namespace {
 
 using std::chrono::milliseconds;
+
+constexpr std::string_view pauses_name = "pauses";
+
+std::string_view aggregate_type_of(row const& r, int column) {
+  return r.null(column) ? global_aggregate : r.text(column);
+}
 
 value or_null(std::string const& s) { return s.empty() ? value{} : value{std::string_view{s}}; }
 
@@ -111,7 +118,10 @@ claim_reply sql_store::claim(claim_request const& request) {
   if (dialect_.claim_reads_first) {
     bool due = false;
     with_reader([&](connection& c) {
-      c.execute(dialect_.any_due, {reply.now}, [&](row const&) { return !(due = true); });
+      c.execute(dialect_.any_due, {reply.now}, [&](row const& r) {
+        due = !core::paused(request.pauses, aggregate_type_of(r, 1), r.text(0));
+        return !due;
+      });
       if (!due) look_ahead(c, request, reply);
     });
     if (!due) return reply;
@@ -131,13 +141,20 @@ sql_store::candidates sql_store::choose(connection& c, claim_request const& requ
   using choice = core::claim_filter::choice;
   candidates chosen;
   core::claim_filter filter{request, reply};
-  c.execute(dialect_.due, {reply.now}, [&](row const& r) {
+  c.execute(request.in_order ? dialect_.in_order : dialect_.due, {reply.now}, [&](row const& r) {
     std::string malformed;
     auto v = read_row(r, malformed);
     bool const owned = !v.locked_by.empty();
     auto const crashes = v.crashes + (owned ? 1 : 0);
     auto const claimable_at = r.time(columns_of_a_row).value_or(reply.now);
-    switch (filter.consider({owned, v.crashes, v.inserted_at, claimable_at, v.event.size_bytes()})) {
+    switch (filter.consider({.event_type = v.event.type(),
+                             .aggregate_type = v.event.aggregate_type(),
+                             .owned = owned,
+                             .tried = v.status == event_status::retry || !v.last_error.empty(),
+                             .crashes = v.crashes,
+                             .inserted_at = v.inserted_at,
+                             .claimable_at = claimable_at,
+                             .bytes = v.event.size_bytes()})) {
       case choice::stop: return false;
       case choice::leave: return true;
       case choice::kill: chosen.killed.push_back({v.seq, {v.event.id(), v.event.type(), crashes}}); return true;
@@ -147,6 +164,7 @@ sql_store::candidates sql_store::choose(connection& c, claim_request const& requ
                            .event = v.event,
                            .attempts = v.attempts,
                            .crashes = crashes,
+                           .tried = v.status == event_status::retry,
                            .progress = std::move(v.progress),
                            .malformed = std::move(malformed)});
     return true;
@@ -172,13 +190,17 @@ void sql_store::take(connection& c, claim_request const& request, candidates& ch
 void sql_store::look_ahead(connection& c, claim_request const& request, claim_reply& reply) {
   auto const earlier = [&](std::optional<instant> at) {
     if (at && (!reply.next_due || *at < *reply.next_due)) reply.next_due = at;
-    return true;
   };
-  c.execute(dialect_.next_due, {reply.now}, [&](row const& r) { return earlier(r.time(0)); });
+  c.execute(dialect_.next_due, {reply.now}, [&](row const& r) {
+    if (core::paused(request.pauses, aggregate_type_of(r, 2), r.text(1))) return true;
+    earlier(r.time(0));
+    return false;
+  });
   if (request.skip_recent.count() == 0) return;
   c.execute(dialect_.next_grown, {reply.now, reply.now - request.skip_recent}, [&](row const& r) {
     auto const at = r.time(0);
-    return earlier(at ? std::optional{*at + request.skip_recent} : std::nullopt);
+    earlier(at ? std::optional{*at + request.skip_recent} : std::nullopt);
+    return false;
   });
 }
 
@@ -328,6 +350,45 @@ std::size_t sql_store::replay_some(dead_filter const& filter, instant died_by, s
                                             died_by, static_cast<std::int64_t>(limit)});
   });
   return static_cast<std::size_t>(rows);
+}
+
+std::vector<route_pause> sql_store::pauses() {
+  std::vector<route_pause> found;
+  with_reader([&](connection& c) { found = read_pauses(c); });
+  return found;
+}
+
+std::vector<route_pause> sql_store::read_pauses(connection& c) {
+  std::string text;
+  c.execute(dialect_.read_meta, {pauses_name}, [&](row const& r) {
+    text = r.text(0);
+    return false;
+  });
+  return core::decode_pauses(text);
+}
+
+// One value holds them all, so that no reader sees half a change.
+bool sql_store::change_pauses(std::function<bool(std::vector<route_pause>&)> const& change) {
+  bool changed = false;
+  in_transaction([&](connection& c) {
+    auto all = read_pauses(c);
+    changed = change(all);
+    auto const text = core::encode_pauses(all);
+    if (changed) c.execute(dialect_.write_meta, {pauses_name, std::string_view{text}});
+  });
+  return changed;
+}
+
+bool sql_store::pause(route_pause const& what) {
+  return change_pauses([&](auto& all) {
+    if (std::ranges::find(all, what) != all.end()) return false;
+    all.push_back(what);
+    return true;
+  });
+}
+
+bool sql_store::resume(route_pause const& what) {
+  return change_pauses([&](auto& all) { return std::erase(all, what) > 0; });
 }
 
 std::optional<row_view> sql_store::find(std::string_view id) {

@@ -30,6 +30,9 @@ class OUTBOX_SQL_EXPORT sql_store : public store, public inspector {
   std::uint64_t count_dead(dead_filter const& filter) override;
   bool replay(std::string_view id) override;
   std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) override;
+  std::vector<route_pause> pauses() override;
+  bool pause(route_pause const& what) override;
+  bool resume(route_pause const& what) override;
   inspector& inspect() override { return *this; }
 
   std::optional<row_view> find(std::string_view id) override;
@@ -60,6 +63,8 @@ class OUTBOX_SQL_EXPORT sql_store : public store, public inspector {
   [[nodiscard]] candidates choose(connection& c, claim_request const& request, claim_reply& reply);
   void take(connection& c, claim_request const& request, candidates& chosen, claim_reply& reply);
   void look_ahead(connection& c, claim_request const& request, claim_reply& reply);
+  [[nodiscard]] std::vector<route_pause> read_pauses(connection& c);
+  bool change_pauses(std::function<bool(std::vector<route_pause>&)> const& change);
   [[nodiscard]] std::int64_t settle_one(connection& c, settlement const& s);
 
   dialect dialect_;

@@ -41,9 +41,14 @@ dialect sqlite_statements(std::string const& table) {
         "payload_bytes) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)");
 
-  d.any_due = t("SELECT 1 FROM outbox_event WHERE " PENDING " AND " CLAIMABLE " <= ?1 LIMIT 1");
+  d.any_due = t("SELECT event_type, aggregate_type FROM outbox_event WHERE " PENDING " AND " CLAIMABLE " <= ?1");
   d.due = t("SELECT " ROW_COLUMNS ", " CLAIMABLE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
             " <= ?1 ORDER BY " CLAIMABLE ", seq");
+  // What is pending is found in the index of what can be claimed, however many rows are done; then sorted.
+  d.in_order =
+      t("SELECT " ROW_COLUMNS ", " CLAIMABLE
+        " FROM outbox_event WHERE seq IN (SELECT seq FROM outbox_event INDEXED BY outbox_event_due WHERE " PENDING
+        " AND (" CLAIMABLE " <= ?1 OR status = 2 OR last_error IS NOT NULL OR locked_by IS NOT NULL)) ORDER BY seq");
   d.take =
       t("UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL), locked_by = ?1, locked_at = ?2, "
         "lease_until = ?3 "
@@ -51,10 +56,15 @@ dialect sqlite_statements(std::string const& table) {
   d.kill =
       t("UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL), status = 3, done_at = ?1, last_error = "
         "?2, " NO_OWNER " WHERE seq = ?3 AND " PENDING);
-  d.next_due = t("SELECT " CLAIMABLE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE " > ?1 ORDER BY " CLAIMABLE
-                 " LIMIT 1");
+  d.next_due = t("SELECT " CLAIMABLE ", event_type, aggregate_type FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
+                 " > ?1 ORDER BY " CLAIMABLE);
   d.next_grown = t("SELECT min(coalesce(inserted_at, created_at)) FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
                    " <= ?1 AND coalesce(inserted_at, created_at) > ?2");
+
+  d.read_meta = t("SELECT value FROM outbox_meta WHERE name = ?1");
+  d.write_meta =
+      t("INSERT INTO outbox_meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = "
+        "excluded.value");
 
   d.settle_done =
       t("UPDATE outbox_event SET status = 1, done_at = ?1, progress = ?2, last_error = NULL, crashes = 0, " NO_OWNER

@@ -140,6 +140,18 @@ std::size_t faulty_store::replay_some(dead_filter const& filter, instant died_by
                      [s = state_->behind, filter, died_by, limit] { return s->replay_some(filter, died_by, limit); });
 }
 
+std::vector<route_pause> faulty_store::pauses() {
+  return state_->run(operation::pause, [s = state_->behind] { return s->pauses(); });
+}
+
+bool faulty_store::pause(route_pause const& what) {
+  return state_->run(operation::pause, [s = state_->behind, what] { return s->pause(what); });
+}
+
+bool faulty_store::resume(route_pause const& what) {
+  return state_->run(operation::pause, [s = state_->behind, what] { return s->resume(what); });
+}
+
 instant faulty_store::now() { return state_->behind->now(); }
 std::uint64_t faulty_store::change_counter() noexcept { return state_->behind->change_counter(); }
 inspector& faulty_store::inspect() { return state_->behind->inspect(); }

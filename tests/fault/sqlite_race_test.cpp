@@ -40,7 +40,7 @@ class Race : public ::testing::Test {
     return true;
   }
   std::string deliver() {
-    auto const t = core->with_engine([&](engine& e) { return e.start_next(clock->steady()); });
+    auto const t = core->with_engine([&](engine& e) { return e.start_next(clock->steady()).first; });
     if (!t) return {};
     core->with_engine([&](engine& e) { e.finish(*t, {}, clock->steady()); });
     return t->what.id();

@@ -29,6 +29,9 @@ class forwarding_store : public store {
   std::size_t replay_some(dead_filter const& f, instant by, std::size_t limit) override {
     return to_->replay_some(f, by, limit);
   }
+  std::vector<route_pause> pauses() override { return to_->pauses(); }
+  bool pause(route_pause const& p) override { return to_->pause(p); }
+  bool resume(route_pause const& p) override { return to_->resume(p); }
   instant now() override { return to_->now(); }
   inspector& inspect() override { return to_->inspect(); }
 

@@ -219,7 +219,7 @@ void sim_node::pump() {
 
 void sim_node::work() {
   while (alive() && busy_workers_ < world_.settings().workers) {
-    auto const t = core_->with_engine([&](core::engine& e) { return e.start_next(world_.clock()->steady()); });
+    auto const t = core_->with_engine([&](core::engine& e) { return e.start_next(world_.clock()->steady()).first; });
     if (!t) return;
     run_listener(t);
   }
@@ -249,7 +249,7 @@ void sim_node::end_listener(std::list<call>::iterator c) {
     return;
   }
   acting_ = c->what;
-  auto v = core_->deliver(*t);
+  auto v = *core_->deliver(t);
   auto const& answer = v.answer.value();
   bool const ends = std::holds_alternative<done_t>(answer) || std::holds_alternative<dead>(answer);
   world_.trace(index_, "listener of " + t->what.id() + " ends" +

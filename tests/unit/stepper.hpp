@@ -124,7 +124,7 @@ class stepper {
     return true;
   }
   ticket_ptr start() {
-    return look([&](engine& e) { return e.start_next(now()); });
+    return look([&](engine& e) { return e.start_next(now()).first; });
   }
   void finish(ticket_ptr const& t, result r) {
     look([&](engine& e) { e.finish(*t, {std::move(r), {}}, now()); });
@@ -140,8 +140,7 @@ class stepper {
   std::string work() {
     auto const t = start();
     if (!t) return {};
-    auto v = core->deliver(*t);
-    look([&](engine& e) { e.finish(*t, std::move(v), now()); });
+    core->carry_out({t, {}});
     return t->what.id();
   }
   std::vector<std::string> deliver_all() {

@@ -139,10 +139,10 @@ TEST_F(Work, WhatListenersThrowIsAnAnswerToo) {
     listeners l;
     l.on("t", [f](delivery const&) { f(); });
     s.routes = l.release();
-    node_core core{std::move(s)};
-    auto const* const r = core.settings().routes->find("", "t");
-    ticket const t{event::json("t", "1"), {}, r, source::hot};
-    return core.deliver(t).answer;
+    auto const core = std::make_shared<node_core>(std::move(s));
+    auto const* const r = core->settings().routes->find("", "t");
+    auto const t = std::make_shared<ticket>(event::json("t", "1"), row_handle{}, r, source::hot);
+    return core->deliver(t).value().answer;
   };
   auto const plain = thrown([] { throw std::runtime_error{"oops"}; });
   ASSERT_TRUE(std::holds_alternative<failed>(plain.value()));

@@ -1,0 +1,196 @@
+// Claims in order, and claims around paused routes.
+#include "contract/suite.hpp"
+
+namespace outbox::contract {
+namespace {
+
+template <class Backend>
+class Order : public StoreContract<Backend> {
+ protected:
+  claim_reply in_order(std::string token, std::size_t limit = 100) {
+    auto r = this->request(std::move(token));
+    r.in_order = true;
+    r.limit = limit;
+    return this->s().claim(r);
+  }
+  row_handle first_of(std::string token) { return in_order(std::move(token), 1).rows.at(0).handle; }
+};
+TYPED_TEST_SUITE(Order, Stores, store_name);
+
+TYPED_TEST(Order, I5_LowestSeqFirst) {
+  this->put({"c", "a", "b"});
+  auto const reply = this->in_order("n/1", 2);
+  EXPECT_THAT(this->ids(reply), ElementsAre("c", "a"));
+  EXPECT_TRUE(reply.more);
+}
+
+TYPED_TEST(Order, I5_ARetryThatWaitsHoldsUpTheRest) {
+  this->put({"a", "b"});
+  auto const a = this->first_of("n/1");
+  this->settle(a, outcome::retry, {.counted = 1, .delay = 10s, .error = "later"});
+  auto const reply = this->in_order("n/2");
+  EXPECT_THAT(reply.rows, IsEmpty());
+  ASSERT_TRUE(reply.next_due);
+  EXPECT_EQ(*reply.next_due - reply.now, 10s);
+  this->advance(10s);
+  EXPECT_THAT(this->ids(this->in_order("n/3")), ElementsAre("a", "b"));
+}
+
+TYPED_TEST(Order, I5_ADeferralWaitsInPlace) {
+  this->put({"a", "b"});
+  this->settle(this->first_of("n/1"), outcome::defer, {.delay = 10s, .error = "deferred"});
+  EXPECT_THAT(this->in_order("n/2").rows, IsEmpty());
+  this->advance(10s);
+  EXPECT_THAT(this->ids(this->in_order("n/3")), ElementsAre("a", "b"));
+}
+
+TYPED_TEST(Order, I5_ABirthWithADelayIsPassedOver) {
+  event_options late;
+  late.deliver_after = 10s;
+  this->put(json_event("late", late));
+  this->put({"a"});
+  auto const reply = this->in_order("n/1");
+  EXPECT_THAT(this->ids(reply), ElementsAre("a"));
+  ASSERT_TRUE(reply.next_due);
+  this->advance(10s);
+  EXPECT_THAT(this->ids(this->in_order("n/2")), ElementsAre("late"));
+}
+
+TYPED_TEST(Order, I5_ALiveOwnerHoldsUpTheRest) {
+  this->put_owned(json_event("owned"), "other/1");
+  this->put({"a"});
+  EXPECT_THAT(this->in_order("n/1").rows, IsEmpty());
+  this->expire();
+  EXPECT_THAT(this->ids(this->in_order("n/2")), ElementsAre("owned", "a"));
+  EXPECT_EQ(this->row("owned").crashes, 1);
+}
+
+TYPED_TEST(Order, I5_WhatIsTooYoungHoldsUpTheRest) {
+  this->put({"a"});
+  this->advance(5s);
+  this->put({"b"});
+  this->advance(1s);
+  auto r = this->request("n/1");
+  r.in_order = true;
+  r.skip_recent = 3s;
+  EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("a"));
+}
+
+TYPED_TEST(Order, I5_FinishedRowsAreNotInTheWay) {
+  this->put({"done", "dead", "a"});
+  auto const rows = this->in_order("n/1").rows;
+  this->settle(rows[0].handle, outcome::delivered);
+  this->settle(rows[1].handle, outcome::dead, {.error = "no"});
+  this->settle(rows[2].handle, outcome::release);
+  EXPECT_THAT(this->ids(this->in_order("n/2")), ElementsAre("a"));
+}
+
+TYPED_TEST(Order, I3_ASuspectIsTakenAlone) {
+  this->put({"before"});
+  this->settle(this->first_of("n/1"), outcome::defer, {.delay = 10min});
+  this->crash({"suspect"}, 4);
+  this->put({"after"});
+  this->advance(10min);
+  auto const first = this->in_order("n/2");
+  EXPECT_THAT(this->ids(first), ElementsAre("before")) << "up to the suspect";
+  EXPECT_TRUE(first.more);
+  this->settle(first.rows[0].handle, outcome::delivered);
+  auto const second = this->in_order("n/3");
+  EXPECT_THAT(this->ids(second), ElementsAre("suspect")) << "and it alone";
+  EXPECT_TRUE(second.more);
+}
+
+TYPED_TEST(Order, I3_ARowPastItsCrashesIsKilledAndTheNextFollows) {
+  this->crash({"bad"}, 3);
+  this->put({"good"});
+  auto r = this->request("n/1");
+  r.in_order = true;
+  r.max_crashes = 3;
+  auto const reply = this->s().claim(r);
+  ASSERT_THAT(reply.killed, SizeIs(1));
+  EXPECT_EQ(reply.killed[0].id, "bad");
+  EXPECT_THAT(this->ids(reply), ElementsAre("good"));
+}
+
+TYPED_TEST(Order, AReplayedRowComesInItsOldPlace) {
+  this->put({"a", "b"});
+  auto const a = this->first_of("n/1");
+  this->settle(a, outcome::dead, {.error = "no"});
+  this->s().replay("a");
+  EXPECT_THAT(this->ids(this->in_order("n/2")), ElementsAre("a", "b"));
+}
+
+TYPED_TEST(Order, ARowThatWasTriedSaysSo) {
+  this->put({"a"});
+  auto const first = this->in_order("n/1");
+  EXPECT_FALSE(first.rows.at(0).tried);
+  this->settle(first.rows[0].handle, outcome::retry, {.error = "again"});
+  EXPECT_TRUE(this->claim("n/2").rows.at(0).tried);
+}
+
+template <class Backend>
+class Pause : public StoreContract<Backend> {
+ protected:
+  void put_type(std::string const& id, std::string const& type, std::string const& aggregate = "",
+                std::chrono::milliseconds delay = 0ms) {
+    event_options o;
+    o.id = id;
+    o.aggregate = {aggregate, aggregate.empty() ? "" : "1"};
+    if (delay.count() > 0) o.deliver_after = delay;
+    this->put(event::json(type, "1", std::move(o)));
+    this->advance(1ms);
+  }
+  claim_reply claim_without(std::vector<route_pause> pauses, bool in_order = false) {
+    auto r = this->request("n/" + std::to_string(++claims_));
+    r.pauses = std::move(pauses);
+    r.in_order = in_order;
+    return this->s().claim(r);
+  }
+
+  int claims_ = 0;
+};
+TYPED_TEST_SUITE(Pause, Stores, store_name);
+
+TYPED_TEST(Pause, IsKeptByTheStore) {
+  EXPECT_THAT(this->s().pauses(), IsEmpty());
+  EXPECT_TRUE(this->s().pause({"mail", ""}));
+  EXPECT_FALSE(this->s().pause({"mail", ""})) << "it was so before";
+  EXPECT_TRUE(this->s().pause({"mail", "user \"x\"\n"}));
+  EXPECT_THAT(this->s().pauses(), UnorderedElementsAre(route_pause{"mail", ""}, route_pause{"mail", "user \"x\"\n"}));
+  EXPECT_TRUE(this->s().resume({"mail", ""}));
+  EXPECT_FALSE(this->s().resume({"mail", ""}));
+  EXPECT_THAT(this->s().pauses(), ElementsAre(route_pause{"mail", "user \"x\"\n"}));
+}
+
+TYPED_TEST(Pause, AClaimLeavesWhatIsPaused) {
+  this->put_type("m1", "mail", "user");
+  this->put_type("o", "order");
+  this->put_type("m2", "mail", "shop");
+  EXPECT_THAT(this->ids(this->claim_without({{"mail", "user"}})), ElementsAre("o", "m2"));
+  EXPECT_THAT(this->ids(this->claim_without({{"mail", ""}})), IsEmpty());
+  EXPECT_THAT(this->ids(this->claim_without({})), ElementsAre("m1"));
+}
+
+TYPED_TEST(Pause, NoAggregateIsTheGlobalOne) {
+  this->put_type("m", "mail");
+  EXPECT_THAT(this->ids(this->claim_without({{"mail", "__GLOBAL__"}})), IsEmpty());
+  EXPECT_THAT(this->ids(this->claim_without({{"mail", "user"}})), ElementsAre("m"));
+}
+
+TYPED_TEST(Pause, WhatIsPausedIsNotDueNext) {
+  this->put_type("m", "mail", "", 5s);
+  this->put_type("o", "order", "", 20s);
+  auto const reply = this->claim_without({{"mail", ""}});
+  ASSERT_TRUE(reply.next_due);
+  EXPECT_GT(*reply.next_due - reply.now, 15s);
+  EXPECT_FALSE(this->claim_without({{"mail", ""}, {"order", ""}}).next_due);
+}
+
+TYPED_TEST(Pause, InOrderItIsAsIfItWereNotThere) {
+  this->put_type("m", "mail");
+  this->put_type("o", "order");
+  EXPECT_THAT(this->ids(this->claim_without({{"mail", ""}}, /*in_order=*/true)), ElementsAre("o"));
+}
+
+}  // namespace
+}  // namespace outbox::contract
