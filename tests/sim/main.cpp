@@ -49,6 +49,9 @@ bool plant([[maybe_unused]] std::string const& name) {
       {"registration_ends_too_early", planted_bug::registration_ends_too_early},
       {"claim_takes_own_live_lease", planted_bug::claim_takes_own_live_lease},
       {"crashes_blamed_on_neighbours", planted_bug::crashes_blamed_on_neighbours},
+      {"deferral_is_overtaken", planted_bug::deferral_is_overtaken},
+      {"replay_of_a_done_row", planted_bug::replay_of_a_done_row},
+      {"purge_without_status", planted_bug::purge_without_status},
       {"unknown_claim_never_released", planted_bug::unknown_claim_never_released},
   };
   for (auto const& [known, bug] : bugs) {
@@ -103,7 +106,15 @@ bool covers_everything(outbox::sim::coverage const& seen) {
                                            "renew fails after",
                                            "renew takes effect later",
                                            "release fails before",
-                                           "release fails after"};
+                                           "release fails after",
+                                           "delivery in order",
+                                           "fan_out",
+                                           "fan_out repeats the rest",
+                                           "asynchronous delivery",
+                                           "asynchronous call abandoned",
+                                           "purge",
+                                           "replay",
+                                           "pause"};
   bool all = true;
   for (auto const* what : wanted) {
     auto const it = seen.find(what);

@@ -39,7 +39,10 @@ void oracle::undone(std::string const& id) {
   if (table_->inspect().find(id)) broken("I2", id, "was rolled back and is in the table");
 }
 
-void oracle::disturbed(std::string const& incarnation) { lives_[incarnation].disturbed = table_->now(); }
+void oracle::disturbed(std::string const& incarnation, std::chrono::milliseconds length) {
+  auto& until = lives_[incarnation].disturbed;
+  until = std::max<instant>(until, table_->now() + length);
+}
 
 void oracle::ended(std::string const& incarnation) { lives_[incarnation].ended = true; }
 
@@ -54,8 +57,83 @@ int oracle::listener_starts(core::ticket const& t) {
   if (!row->lease_until || *row->lease_until <= table_->now()) broken("I6", id, "reached a listener after its lease");
   if (f.running) broken("I7", id, "reached a listener while another works on it");
   if (f.answered) broken("I7", id, "was delivered again after it was done");
+  auto const since = paused_.find(t.what.type());
+  if (since != paused_.end() && since->second + lease_ < table_->now() &&
+      lives_[incarnation_of(t.handle.token)].disturbed < since->second) {
+    broken("pause", id, "reached a listener although its route is paused");
+  }
+  if (in_order_) check_order(t, *row);
   f.running = true;
   return f.epoch;
+}
+
+// Nothing that was there when this one was claimed, comes before it and is not finished.
+void oracle::check_order(core::ticket const& t, row_view const& row) {
+  auto const claimed_at = of(t.what.id()).claimed_at;
+  for (auto const& [id, other] : shadow_) {
+    if (terminal(other) || other.seq >= row.seq) continue;
+    auto const& f = of(id);
+    if (f.committed_at >= claimed_at || f.replayed_at >= claimed_at) continue;
+    bool const tried = other.status == event_status::retry || !other.last_error.empty();
+    if (other.event.delayed() && !tried) continue;
+    auto const& type = other.event.type();
+    if (paused_.contains(type)) continue;
+    if (auto const at = resumed_.find(type); at != resumed_.end()) {
+      // The node hears of it with its next renewal, or later if something keeps it from that.
+      if (at->second + lease_ >= claimed_at || lives_[incarnation_of(t.handle.token)].disturbed >= at->second) continue;
+    }
+    broken("I5", t.what.id(), "overtakes " + id);
+  }
+  seen_["delivery in order"] += 1;
+}
+
+void oracle::child_starts(core::ticket const& t, int epoch, std::string const& child) {
+  auto const& id = t.what.id();
+  auto const row = table_->inspect().find(id);
+  if (epoch != of(id).epoch || !row || row->locked_by != t.handle.token) return;  // a late call
+  if (row->progress.find('"' + child + "\":\"done\"") != std::string::npos) {
+    broken("fan_out", id, "calls '" + child + "' again, which the row says is done");
+  }
+  seen_[row->progress.empty() ? "fan_out" : "fan_out repeats the rest"] += 1;
+}
+
+void oracle::purged(purge_request const& r) {
+  auto const before = table_->now() - r.retention;
+  for (auto it = shadow_.begin(); it != shadow_.end();) {
+    auto const& [id, row] = *it;
+    if (table_->inspect().find(id)) {
+      ++it;
+      continue;
+    }
+    if (!terminal(row)) broken("I12", id, "was purged and is not finished");
+    bool const wanted = row.status == event_status::delivered ? r.done : r.dead;
+    if (!wanted || !row.done_at || *row.done_at > before) broken("I12", id, "was purged before its time");
+    of(id).purged = true;
+    it = shadow_.erase(it);
+  }
+}
+
+void oracle::replayed(std::string const& id, bool done) {
+  auto const it = shadow_.find(id);
+  auto const row = table_->inspect().find(id);
+  if (it == shadow_.end() || !row) {
+    if (done) broken("I4", id, "was replayed and is not there");
+    return;
+  }
+  if (!done) return refresh(id, false);
+  if (it->second.status != event_status::dead) broken("I4", id, "was replayed and was not dead");
+  if (row->attempts != 0 || row->crashes != 0 || row->done_at) broken("I4", id, "was replayed and remembers its death");
+  it->second = *row;
+  auto& f = of(id);
+  new_epoch(f);
+  f.replayed_at = table_->now();
+}
+
+void oracle::paused(std::string const& type) { paused_[type] = table_->now(); }
+
+void oracle::resumed(std::string const& type) {
+  paused_.erase(type);
+  resumed_[type] = table_->now();
 }
 
 void oracle::listener_ends(std::string const& id, int epoch, bool final) {
@@ -103,6 +181,11 @@ void oracle::claimed(claim_request const& r, claim_reply const& reply) {
     }
     if (!before.locked_by.empty()) check_takeover(before, now);
     of(row.handle.id).companions = reply.rows.size() - 1;
+    of(row.handle.id).claimed_at = now;
+    for (auto const& p : r.pauses) {
+      if (p.covers(row.event.aggregate_type(), row.event.type()))
+        broken("pause", row.handle.id, "was claimed by a claim that leaves its route");
+    }
     refresh(row.handle.id, true);
   }
   for (auto const& k : reply.killed) {
@@ -191,6 +274,7 @@ void oracle::check_end() {
       if (row) broken("I2", id, "is in the table and was never committed");
       continue;
     }
+    if (f.purged) continue;
     ++committed;
     if (!row) broken("I1", id, "is lost");
     if (!terminal(*row))

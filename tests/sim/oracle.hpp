@@ -40,6 +40,9 @@ struct fact {
   bool running = false;        ///< A call of this epoch is under way in a live process.
   bool answered = false;       ///< A call of this epoch ended done or dead.
   std::size_t companions = 0;  ///< What else its last holder held beside it.
+  bool purged = false;
+  instant claimed_at{};   ///< The last time.
+  instant replayed_at{};  ///< The last time.
 };
 
 /// What the world did to one incarnation of a node.
@@ -60,16 +63,22 @@ class oracle {
   fact& birth(std::string const& id, std::vector<act> script, bool poison);
   void committed(std::string const& id);
   void undone(std::string const& id);
-  void disturbed(std::string const& incarnation);
+  void disturbed(std::string const& incarnation, std::chrono::milliseconds length = {});
   void ended(std::string const& incarnation);
   int listener_starts(core::ticket const& t);  ///< The epoch of the call.
   void listener_ends(std::string const& id, int epoch, bool final);
   void timed_out(std::string const& id, int epoch);
+  void child_starts(core::ticket const& t, int epoch, std::string const& child);  ///< Of a fan_out.
 
   // The table tells, through `watched_store`.
   void claimed(claim_request const& r, claim_reply const& reply);
   void settled(std::span<settlement const> items, std::vector<bool> const& applied);
+  void purged(purge_request const& r);
+  void replayed(std::string const& id, bool done);
+  void paused(std::string const& type);
+  void resumed(std::string const& type);
   void changed();  ///< Something else happened to the table.
+  void expect_order() noexcept { in_order_ = true; }
 
   /// After every step of a node: I8, I13, and that no claim returned a held row.
   void check(core::engine const& e);
@@ -86,6 +95,7 @@ class oracle {
  private:
   [[noreturn]] void broken(std::string const& rule, std::string const& id, std::string const& what);
   void new_epoch(fact& f);
+  void check_order(core::ticket const& t, row_view const& row);
   void check_takeover(row_view const& before, instant now);
   void refresh(std::string const& id, bool by_owner);
   [[nodiscard]] static std::string incarnation_of(std::string const& token) { return token.substr(0, token.find('/')); }
@@ -99,6 +109,9 @@ class oracle {
   std::map<std::string, row_view> shadow_;  ///< The table after the last operation.
   std::map<std::string, life_story> lives_;
   std::set<std::string> tokens_;
+  std::map<std::string, instant> paused_;   ///< Since when.
+  std::map<std::string, instant> resumed_;  ///< The last time.
+  bool in_order_ = false;
   std::string broken_;
 };
 
@@ -141,6 +154,26 @@ class watched_store final : public forwarding_store {
     auto const n = to_->release(token);
     oracle_.changed();
     return n;
+  }
+  std::size_t purge(purge_request const& r) override {
+    auto const n = to_->purge(r);
+    oracle_.purged(r);
+    return n;
+  }
+  bool replay(std::string_view id) override {
+    auto const done = to_->replay(id);
+    oracle_.replayed(std::string{id}, done);
+    return done;
+  }
+  bool pause(route_pause const& p) override {
+    auto const changed = to_->pause(p);
+    if (changed) oracle_.paused(p.event_type);
+    return changed;
+  }
+  bool resume(route_pause const& p) override {
+    auto const changed = to_->resume(p);
+    if (changed) oracle_.resumed(p.event_type);
+    return changed;
   }
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
     auto lock = to_->try_dispatch_lock(incarnation);

@@ -10,12 +10,24 @@ core::node_settings sim_node::make_settings() {
   s.store = store_;
   listeners routes;
   routes.on("sim.event", [this](delivery const&) { return behave(); });
+  routes.on("sim.fan_out",
+            fan_out<>{}
+                .to("first",
+                    [this](delivery const&) { world_.judge().child_starts(*asked_->ticket, asked_->epoch, "first"); })
+                .to("second", [this](delivery const&) {
+                  world_.judge().child_starts(*asked_->ticket, asked_->epoch, "second");
+                  return behave();
+                }));
+  routes.on("sim.async", [this](delivery const&, completion c) { taken_ = std::move(c); },
+            {.max_in_flight = p.narrow ? std::optional<std::size_t>{2} : std::nullopt});
   s.routes = routes.release();
-  s.mode = p.exclusive ? node_mode::single_node : node_mode::multi_node;
+  s.mode = p.ordered ? node_mode::ordered : p.exclusive ? node_mode::single_node : node_mode::multi_node;
   s.name = incarnation_;
   s.clock = world_.clock();
   s.engine.incarnation = incarnation_;
   s.engine.exclusive = p.exclusive;
+  s.engine.in_order = p.ordered;
+  s.engine.hot_path = !p.ordered;
   s.engine.workers = p.workers;
   s.engine.poll = {.every = p.poll_every, .batch = p.batch};
   s.engine.retry = {.max_attempts = p.max_attempts, .backoff = {.base = 100ms, .cap = 2s}};
@@ -47,7 +59,10 @@ void sim_node::boot() {
   busy_workers_ = 0;
   calls_.clear();
   world_.trace(index_, "starts as " + incarnation_);
-  core_->with_engine([&](core::engine& e) { e.open(world_.clock()->steady()); });
+  core_->with_engine([&](core::engine& e) {
+    e.set_pauses(world_.table()->pauses());
+    e.open(world_.clock()->steady());
+  });
   pump();
 }
 
@@ -61,8 +76,8 @@ void sim_node::kill(std::string const& why) {
 void sim_node::end_life() {
   world_.judge().ended(incarnation_);
   for (auto const& c : calls_) world_.judge().listener_ends(c.ticket->what.id(), c.epoch, false);
-  calls_.clear();
   core_.reset();
+  calls_.clear();  // completions outlive their node
   world_.restart_later(index_);
 }
 
@@ -80,7 +95,7 @@ void sim_node::freeze(milliseconds length) {
   world_.trace(index_, "is frozen for " + std::to_string(length.count()) + " ms");
   world_.note("freeze");
   frozen_until_ = world_.clock()->now() + length;
-  world_.judge().disturbed(incarnation_);
+  world_.judge().disturbed(incarnation_, length);
   in_process(life_, [this] {
     world_.judge().disturbed(incarnation_);
     pump();
@@ -92,7 +107,7 @@ void sim_node::cut_off(milliseconds length) {
   world_.trace(index_, "is cut off for " + std::to_string(length.count()) + " ms");
   world_.note("partition");
   cut_ = true;
-  world_.judge().disturbed(incarnation_);
+  world_.judge().disturbed(incarnation_, length);
   world_.at(length, [this, life = life_] {
     if (life == life_) world_.judge().disturbed(incarnation_);
     cut_ = false;
@@ -109,6 +124,11 @@ void sim_node::stop() {
   world_.at(milliseconds{200 + world_.random().below(1500)}, [this, life] {
     in_process(life, [this, life] {
       core_->with_engine([&](core::engine& e) { e.release_queued(world_.clock()->steady()); });
+      for (auto const& c : calls_) {
+        if (!c.answer || c.ticket->at == core::stage::running) continue;
+        world_.note("asynchronous call abandoned");
+        world_.judge().timed_out(c.ticket->what.id(), c.epoch);
+      }
       flushing_ = true;
       pump();
       world_.at(3s, [this, life] { in_process(life, [this] { finish_stop(); }); });
@@ -218,6 +238,8 @@ void sim_node::pump() {
 }
 
 void sim_node::work() {
+  while (alive() && core_->take_answer()) {
+  }
   while (alive() && busy_workers_ < world_.settings().workers) {
     auto const t = core_->with_engine([&](core::engine& e) { return e.start_next(world_.clock()->steady()).first; });
     if (!t) return;
@@ -233,10 +255,17 @@ void sim_node::run_listener(core::ticket_ptr const& t) {
   world_.trace(index_, "listener starts on " + id + (t->from == source::hot ? " (hot" : " (cold") + ", attempt " +
                            std::to_string(t->attempts + 1) + ")");
   world_.note(t->from == source::hot ? "hot delivery" : "cold delivery");
-  ++busy_workers_;
   auto const under_way = calls_.insert(calls_.end(), {t, epoch, next});
+  if (t->what.type() == "sim.async") {
+    world_.note("asynchronous delivery");
+    if (core_->deliver(t)) throw violation{"an asynchronous listener answered at once"};
+    under_way->answer = std::move(*std::exchange(taken_, {}));
+  } else {
+    ++busy_workers_;
+  }
   auto const late = world_.settings().timeout + milliseconds{world_.random().below(20'000)};
-  auto const length = next == act::stall ? late : milliseconds{world_.random().below(60)};
+  auto const most = under_way->answer ? 4000U : 60U;
+  auto const length = next == act::stall ? late : milliseconds{world_.random().below(most)};
   world_.at(length,
             [this, life = life_, under_way] { in_process(life, [this, under_way] { end_listener(under_way); }); });
 }
@@ -249,6 +278,8 @@ void sim_node::end_listener(std::list<call>::iterator c) {
     return;
   }
   acting_ = c->what;
+  if (c->answer) return answer_later(c);
+  asked_ = &*c;
   auto v = *core_->deliver(t);
   auto const& answer = v.answer.value();
   bool const ends = std::holds_alternative<done_t>(answer) || std::holds_alternative<dead>(answer);
@@ -260,6 +291,21 @@ void sim_node::end_listener(std::list<call>::iterator c) {
   calls_.erase(c);
   --busy_workers_;
   core_->with_engine([&](core::engine& e) { e.finish(*t, std::move(v), world_.clock()->steady()); });
+  pump();
+}
+
+void sim_node::answer_later(std::list<call>::iterator c) {
+  auto const t = c->ticket;
+  bool ends = false;
+  if (c->what != act::throw_up) {
+    auto r = behave();
+    ends = std::holds_alternative<done_t>(r.value()) || std::holds_alternative<dead>(r.value());
+    (*c->answer)(std::move(r));
+  }  // else it is dropped
+  world_.trace(index_,
+               "asynchronous listener of " + t->what.id() + (ends ? " answers" : " answers, to be tried again"));
+  world_.judge().listener_ends(t->what.id(), c->epoch, ends);
+  calls_.erase(c);
   pump();
 }
 

@@ -40,6 +40,7 @@ class sim_node {
     int epoch;
     act what;
     bool timed_out = false;
+    std::optional<completion> answer{};  ///< Of an asynchronous one.
   };
 
   template <class Plan, class Send>
@@ -49,6 +50,7 @@ class sim_node {
   void work();
   void run_listener(core::ticket_ptr const& t);
   void end_listener(std::list<call>::iterator c);
+  void answer_later(std::list<call>::iterator c);
   result behave();
   void note_timeouts();
   void end_life();
@@ -68,6 +70,8 @@ class sim_node {
   std::size_t busy_workers_ = 0;
   std::list<call> calls_;
   act acting_ = act::succeed;  ///< What the listener that is asked now will do.
+  call const* asked_ = nullptr;
+  std::optional<completion> taken_;  ///< By the asynchronous listener that was just called.
 };
 
 }  // namespace outbox::sim

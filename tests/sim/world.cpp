@@ -35,6 +35,18 @@ profile profile::draw(core::random_source& r) {
   if (r.chance(0.4)) p.stall = 0.08;
   if (r.chance(0.3)) p.crash = 0.05;
   if (r.chance(0.3)) p.poison = 1 + static_cast<int>(r.below(2));
+  if (r.chance(0.3)) p.fan_out = 0.4;
+  if (r.chance(0.3)) p.async = 0.4;
+  p.narrow = r.chance(0.5);
+  if (r.chance(0.3)) p.purges = 1 + static_cast<int>(r.below(6));
+  if (r.chance(0.3)) p.replays = 5 + static_cast<int>(r.below(30));
+  if (r.chance(0.2)) p.pauses = 1 + static_cast<int>(r.below(3));
+  if (r.chance(0.2)) {
+    p.ordered = p.exclusive = true;
+    p.workers = 1;
+    p.max_attempts = 1;
+    p.narrow = false;
+  }
   return p;
 }
 
@@ -43,6 +55,7 @@ world::world(std::uint64_t seed, profile p, coverage& seen) : random_{seed}, pro
       {.clock = clock_, .at_commit = [this] { return std::exchange(next_commit_, memory::commit_fate::ok); }});
   oracle_ = std::make_unique<oracle>(table_, p.lease, p.max_attempts, p.max_crashes, seen);
   watched_ = std::make_shared<watched_store>(table_, *oracle_);
+  if (p.ordered) oracle_->expect_order();
   start_ = clock_->now();
   for (int i = 0; i < p.nodes; ++i) nodes_.push_back(std::make_unique<sim_node>(*this, i));
 }
@@ -81,7 +94,7 @@ testing::fault world::next_fault(int index, testing::operation what) {
   if (f == testing::fault::none) return f;
   static constexpr char const* kinds[] = {"", "fails before", "fails after", "takes effect later", "is refused"};
   static constexpr char const* operations[] = {"claim",    "settle", "renew", "release", "expire", "lock",
-                                               "announce", "retire", "purge", "dead",    "replay"};
+                                               "announce", "retire", "purge", "dead",    "replay", "read pauses"};
   auto const text = std::string{operations[static_cast<int>(what)]} + " " + kinds[static_cast<int>(f)];
   note(text);
   trace(index, text);
@@ -128,6 +141,47 @@ void world::plan_faults() {
   plan(profile_.freezes, [this](sim_node& n) { n.freeze(milliseconds{random_.below(25'000)}); });
   plan(profile_.cuts, [this](sim_node& n) { n.cut_off(milliseconds{random_.below(20'000)}); });
   plan(profile_.stops, [](sim_node& n) { n.stop(); });
+  plan(profile_.purges, [this](sim_node&) { purge(); });
+  plan(profile_.replays, [this](sim_node&) { replay(); });
+  plan(profile_.pauses, [this](sim_node&) { pause(); });
+}
+
+// What operators do. They talk to the table directly: their tools are no nodes.
+void world::purge() {
+  auto const n = watched_->purge({.retention = milliseconds{random_.below(20'000)},
+                                  .done = random_.chance(0.8),
+                                  .dead = random_.chance(0.8),
+                                  .limit = 1 + random_.below(20)});
+  if (n > 0) note("purge");
+  trace(0, "an operator purges " + std::to_string(n) + " rows");
+}
+
+void world::replay() {
+  if (written_ <= profile_.poison) return;
+  auto const n = static_cast<std::uint64_t>(written_ - profile_.poison);
+  auto const id = "e" + std::to_string(profile_.poison + 1 + static_cast<int>(random_.below(n)));
+  if (!watched_->replay(id)) return;
+  note("replay");
+  trace(0, "an operator replays " + id);
+}
+
+void world::pause() {
+  route_pause const what{draw_type(), ""};
+  if (!watched_->pause(what)) return;
+  note("pause");
+  trace(0, "an operator pauses " + what.event_type);
+  at(milliseconds{random_.below(30'000)}, [this, what] {
+    if (watched_->resume(what)) trace(0, "an operator resumes " + what.event_type);
+  });
+}
+
+void world::resume_all() {
+  for (auto const& p : watched_->pauses()) watched_->resume(p);
+}
+
+std::string world::draw_type() {
+  if (random_.chance(profile_.fan_out)) return "sim.fan_out";
+  return random_.chance(profile_.async) ? "sim.async" : "sim.event";
 }
 
 void world::plan_transactions() {
@@ -167,7 +221,7 @@ void world::write_some(caller& c, int count) {
     o.id = "e" + std::to_string(written_);
     if (random_.chance(profile_.delayed)) o.deliver_after = milliseconds{1 + random_.below(5000)};
     auto const size = random_.chance(0.1) ? random_.below(9000) : random_.below(40);
-    events.push_back(event::json("sim.event", '"' + std::string(size, 'x') + '"', std::move(o)));
+    events.push_back(event::json(draw_type(), '"' + std::string(size, 'x') + '"', std::move(o)));
     oracle_->birth(events.back().id(), draw_script(), written_ <= profile_.poison);
     c.kept.push_back(events.back().id());
   }
@@ -235,6 +289,7 @@ void world::end_transaction(caller& c) {
 void world::heal() {
   chaos_ = false;
   trace(0, "everything heals");
+  resume_all();
   for (auto const& n : nodes_) {
     if (n->alive()) oracle_->disturbed(n->incarnation());
     n->heal();

@@ -26,6 +26,8 @@ using std::chrono::milliseconds;
 struct profile {
   int nodes = 2;
   bool exclusive = false;  ///< single_node: one works, the others stand by.
+  bool ordered = false;    ///< Exclusive, and in order.
+  bool narrow = false;     ///< The asynchronous route has a limit.
   std::size_t workers = 2;
   std::size_t batch = 10;
   std::size_t hot = 20;
@@ -44,6 +46,8 @@ struct profile {
   double roll_back = 0.1, savepoint = 0, long_transaction = 0, in_doubt = 0, delayed = 0.05;
   double stall = 0, misbehave = 0.2, crash = 0;
   int poison = 0;
+  double fan_out = 0, async = 0;  ///< Share of events for such a listener.
+  int purges = 0, replays = 0, pauses = 0;
 
   [[nodiscard]] static profile draw(core::random_source& r);
 };
@@ -105,11 +109,16 @@ class world {
   void plan_faults();
   void plan_transactions();
   void begin_transaction(int node, std::shared_ptr<counted> open);
+  void purge();
+  void replay();
+  void pause();
+  void resume_all();
   void heal();
   struct caller;
   void write_some(caller& c, int count);
   void end_transaction(caller& c);
   [[nodiscard]] std::vector<act> draw_script();
+  [[nodiscard]] std::string draw_type();
   bool step();
 
   core::random_source random_;
