@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <outbox/detail/core_export.hpp>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace outbox::inline v0 {
@@ -54,6 +56,17 @@ enum class gauge { hot_queue_depth, cold_queue_depth, oldest_lag_ms, held };
 /// The dotted name without its prefix: "enqueue.hot", "dispatch.success", "queue.hot.depth", …
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string_view name(counter c) noexcept;
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string_view name(gauge g) noexcept;
+
+/// With a prefix, "outbox" unless you have several: "orders.outbox.enqueue.hot". Where a system wants another
+/// separator, that is `separator`.
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string full_name(counter c, std::string_view prefix = "outbox",
+                                                       char separator = '.');
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string full_name(gauge g, std::string_view prefix = "outbox",
+                                                       char separator = '.');
+
+/// Every counter and gauge there is, for whoever registers them.
+[[nodiscard]] OUTBOX_CORE_EXPORT std::span<counter const> all_counters() noexcept;
+[[nodiscard]] OUTBOX_CORE_EXPORT std::span<gauge const> all_gauges() noexcept;
 
 /// Receives a node's figures. Called from the node's own loops, never from `write()` or a commit, one call at a time
 /// per node. Must not throw.

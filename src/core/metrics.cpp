@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iterator>
 #include <outbox/metrics.hpp>
 
 namespace outbox::inline v0 {
@@ -32,5 +34,43 @@ std::string_view name(gauge g) noexcept {
   }
   return "unknown";
 }
+
+namespace {
+
+std::string joined(std::string_view prefix, std::string_view name, char separator) {
+  std::string text{prefix};
+  if (!text.empty()) text += '.';
+  text += name;
+  std::ranges::replace(text, '.', separator);
+  return text;
+}
+
+constexpr counter counters[] = {counter::hot_enqueued,
+                                counter::hot_dropped,
+                                counter::hot_skipped_delayed,
+                                counter::cold_enqueued,
+                                counter::dispatch_success,
+                                counter::dispatch_failure,
+                                counter::dispatch_deferred,
+                                counter::dispatch_dead,
+                                counter::killed,
+                                counter::released,
+                                counter::lost,
+                                counter::unconfirmed,
+                                counter::timed_out,
+                                counter::late_results,
+                                counter::store_errors};
+static_assert(std::size(counters) == static_cast<std::size_t>(counter::store_errors) + 1);
+
+constexpr gauge gauges[] = {gauge::hot_queue_depth, gauge::cold_queue_depth, gauge::oldest_lag_ms, gauge::held};
+static_assert(std::size(gauges) == static_cast<std::size_t>(gauge::held) + 1);
+
+}  // namespace
+
+std::string full_name(counter c, std::string_view prefix, char separator) { return joined(prefix, name(c), separator); }
+std::string full_name(gauge g, std::string_view prefix, char separator) { return joined(prefix, name(g), separator); }
+
+std::span<counter const> all_counters() noexcept { return counters; }
+std::span<gauge const> all_gauges() noexcept { return gauges; }
 
 }  // namespace outbox::inline v0

@@ -48,6 +48,36 @@ TEST(Options, DefaultsAreTheSeeds) {
   EXPECT_EQ(purge_options{}.every, 1h);
 }
 
+TEST(Options, EveryModeHasTheDefaultsOfItsRowInTheSeeds) {
+  auto const single = core::settings_of(single_node_options{.store = memory::open()});
+  EXPECT_TRUE(single.engine.hot_path);
+  EXPECT_TRUE(single.engine.exclusive);
+  EXPECT_EQ(single.engine.workers, 4U);
+  EXPECT_EQ(single.engine.retry.max_attempts, 10);
+  auto const multi = core::settings_of(multi_node_options{.store = memory::open()});
+  EXPECT_TRUE(multi.engine.hot_path);
+  EXPECT_FALSE(multi.engine.exclusive);
+  EXPECT_EQ(multi.engine.workers, 4U);
+  EXPECT_EQ(multi.engine.retry.max_attempts, 10);
+  auto const ordered = core::settings_of(ordered_options{.store = memory::open()});
+  EXPECT_FALSE(ordered.engine.hot_path);
+  EXPECT_TRUE(ordered.engine.exclusive);
+  EXPECT_EQ(ordered.engine.workers, 1U);
+  EXPECT_EQ(ordered.engine.retry.max_attempts, 1);
+  EXPECT_EQ(age_purge_options{}.keep, 24h);
+  EXPECT_EQ(age_purge_options{}.batch, 500U);
+  EXPECT_EQ(age_purge_options{}.every, 30min);
+}
+
+TEST(Metrics, NamesHaveThePrefix) {
+  EXPECT_EQ(full_name(counter::hot_enqueued), "outbox.enqueue.hot");
+  EXPECT_EQ(full_name(counter::dispatch_dead, "orders.outbox"), "orders.outbox.dispatch.dead");
+  EXPECT_EQ(full_name(gauge::oldest_lag_ms, "outbox", '_'), "outbox_lag_oldest_ms");
+  EXPECT_EQ(full_name(gauge::held, ""), "held");
+  for (auto const c : all_counters()) EXPECT_NE(name(c), "unknown");
+  for (auto const g : all_gauges()) EXPECT_NE(name(g), "unknown");
+}
+
 TEST(Options, NonsenseNamesItsField) {
   using o = single_node_options&;
   EXPECT_EQ(refused_field([](o) {}), "accepted");
