@@ -7,7 +7,7 @@ SEED ?= 1
 CCACHE := $(shell command -v ccache 2>/dev/null)
 CONFIGURE := cmake --preset $(PRESET) $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
-.PHONY: help demo test build sim asan tsan format clean
+.PHONY: help demo test build bench sim asan tsan coverage lint doxygen install deb format clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -26,17 +26,60 @@ build:  ## build everything
 test: build  ## build and run every test
 	@ctest --preset $(PRESET) -j2
 
+bench:  ## ours beside the same work by hand: a table, and build/bench/report.json (ONLY=sqlite.write for some)
+	@tools/install-packages build
+	@cmake --preset release $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) -DOUTBOX_BENCH=ON -DOUTBOX_TESTS=OFF --log-level=WARNING >/dev/null
+	@cmake --build --preset release --target outbox_bench
+	@mkdir -p build/bench
+	@build/release/bench/outbox_bench --directory build/bench --report build/bench/report.json $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS))
+
 sim: build  ## run the simulation: SEEDS=300 of them from SEED=1 on; SEEDS=1 prints the whole trace
 	@build/$(PRESET)/tests/sim/outbox_sim --seed $(SEED) --seeds $(SEEDS)
 
-asan:  ## build and run every test under the address and undefined behaviour sanitizers
-	@$(MAKE) --no-print-directory test PRESET=asan-ubsan
+# The legs under sanitizers and for coverage need no consumers, examples or pages.
+LEG := unit|contract|acceptance|fault|sim
 
-tsan:  ## build and run every test under the thread sanitizer
-	@$(MAKE) --no-print-directory test PRESET=tsan
+asan: PRESET := asan-ubsan
+asan: build  ## build and run the tests under the address and undefined behaviour sanitizers
+	@ctest --preset $(PRESET) -j2 -L '$(LEG)'
+
+tsan: PRESET := tsan
+tsan: build  ## build and run the tests under the thread sanitizer
+	@ctest --preset $(PRESET) -j2 -L '$(LEG)'
+
+coverage: PRESET := coverage
+coverage: build  ## run the tests and print which lines of the library they reach; fails below 85 %
+	@tools/install-packages coverage
+	@find build/coverage -name '*.gcda' -delete
+	@ctest --preset $(PRESET) -j2 -L '$(LEG)' --output-log build/coverage/ctest.log >/dev/null || { cat build/coverage/ctest.log; exit 1; }
+	@gcovr --root . --filter src/ --filter include/ --gcov-ignore-parse-errors --exclude-throw-branches --fail-under-line 85 build/coverage/src
+
+lint:  ## check the format (clang-format-16) and run clang-tidy-16 over the library
+	@tools/install-packages lint
+	@git ls-files '*.cpp' '*.hpp' | xargs clang-format-16 --dry-run --Werror
+	@$(CONFIGURE) -DOUTBOX_TESTS=ON --log-level=WARNING >/dev/null
+	@run-clang-tidy-16 -quiet -j2 -p build/$(PRESET) '^$(CURDIR)/(src|apps)/.*\.cpp$$' 2>&1 | tools/tidy-summary
+
+doxygen:  ## build the API pages from the headers into build/doxygen; a warning is an error
+	@tools/install-packages doxygen
+	@mkdir -p build && doxygen docs/Doxyfile
+
+install:  ## install the library to PREFIX=/usr/local
+	@tools/install-packages build
+	@cmake --preset release $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) -DOUTBOX_TESTS=OFF -DOUTBOX_EXAMPLES=OFF --log-level=WARNING >/dev/null
+	@cmake --build --preset release
+	@cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
+
+deb:  ## make Debian packages in build/deb and check them with lintian
+	@tools/install-packages deb
+	@cmake -S . -B build/deb -G Ninja $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_SHARED_LINKER_FLAGS=-Wl,-z,relro,-z,now -DOUTBOX_DEB=ON -DOUTBOX_TESTS=OFF -DOUTBOX_EXAMPLES=OFF --log-level=WARNING >/dev/null
+	@cmake --build build/deb
+	@cd build/deb && rm -f *.deb && cpack -G DEB >/dev/null && ls *.deb
+	@lintian --fail-on error,warning build/deb/*.deb
 
 format:  ## format every source (clang-format-16)
-	@git ls-files "*.cpp" "*.hpp" | xargs clang-format-16 -i
+	@tools/install-packages lint
+	@git ls-files '*.cpp' '*.hpp' | xargs clang-format-16 -i
 
 clean:  ## remove the build
 	@rm -rf build

@@ -50,6 +50,9 @@ function(outbox_library component)
       DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/outbox)
     list(JOIN arg_REQUIRES " " pc_requires)
     set(pc_component ${component})
+    # Relative, so that an installed tree can be moved.
+    file(RELATIVE_PATH pc_up_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+    string(REGEX REPLACE "/$" "" pc_up_to_prefix ${pc_up_to_prefix})
     configure_file(${PROJECT_SOURCE_DIR}/cmake/outbox.pc.in outbox-${component}.pc @ONLY)
     install(FILES ${CMAKE_CURRENT_BINARY_DIR}/outbox-${component}.pc COMPONENT development
       DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

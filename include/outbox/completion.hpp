@@ -22,6 +22,9 @@ class OUTBOX_CORE_EXPORT answer_slot {
   /// Without `progress` the row remembers what it remembered.
   virtual void answer(result&& r, std::optional<std::string>&& progress) noexcept = 0;
   virtual void dropped() noexcept = 0;
+
+  /// What is done so far, in case that the answer never comes.
+  virtual void remember(std::string&& progress) noexcept = 0;
 };
 
 }  // namespace detail
@@ -33,6 +36,9 @@ class shared_completion;
 /// Answering never blocks on I/O and never throws. One that is dropped without an answer means `failed`. The call's
 /// timeout runs until the answer; what comes later, or after the node has stopped, is ignored. It may outlive the node.
 /// Not for concurrent use itself: see `share()`.
+///
+/// What the listener was called with, the event struct and the `delivery`, ends with the call: copy what you need
+/// later.
 class OUTBOX_CORE_EXPORT completion {
  public:
   completion() noexcept = default;  ///< Empty: answers to nobody.

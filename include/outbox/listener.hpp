@@ -33,8 +33,9 @@ struct route_options {
   /// Default: the node's `retry`. Not for `ordered`, which tries once.
   std::optional<retry_policy> retry{};
 
-  /// Calls at a time, so that a listener that is slow or asynchronous leaves room for others. Default: no limit but the
-  /// node's workers and queues. At least 1. Not for `ordered`.
+  /// Calls at a time, so that a listener that is slow or asynchronous leaves room for others: while twice as many wait
+  /// in the node, claims leave its rows and births of it go through the table. Default: no limit but the node's workers
+  /// and queues. At least 1. Not for `ordered`.
   std::optional<std::size_t> max_in_flight{};
 };
 
@@ -146,7 +147,7 @@ class OUTBOX_CORE_EXPORT listeners {
   }
 
   /// For the node that takes them over.
-  [[nodiscard]] std::unique_ptr<detail::routes> release() noexcept;
+  [[nodiscard]] std::unique_ptr<detail::routes> release();
 
  private:
   listeners& add(std::string_view aggregate_type, std::string_view event_type, std::unique_ptr<detail::handler> h,

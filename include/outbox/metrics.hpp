@@ -19,18 +19,18 @@ struct node_counters {
   std::uint64_t cold_enqueued = 0;        ///< Rows claimed by the poller.
   std::uint64_t succeeded = 0;            ///< Settled DONE.
   std::uint64_t failed = 0;               ///< Settled for another try, attempt counted.
-  std::uint64_t deferred = 0;             ///< Settled for later, attempt not counted.
-  std::uint64_t died = 0;                 ///< Settled DEAD.
-  std::uint64_t killed = 0;               ///< Rows this node's claims found past `max_crashes` and made DEAD.
-  std::uint64_t settled = 0;              ///< succeeded + failed + deferred + died.
-  std::uint64_t released = 0;             ///< Given back unfinished, nothing counted.
-  std::uint64_t lost = 0;                 ///< Settled or renewed too late: another claim owns the row.
-  std::uint64_t unconfirmed = 0;          ///< Settled twice because a reply was lost; the second found nothing to do.
-  std::uint64_t held = 0;                 ///< In the node now: queued, running or waiting to be settled.
-  std::uint64_t timed_out = 0;            ///< Listener calls that outlived their timeout.
-  std::uint64_t late_results = 0;         ///< Results of such calls, ignored.
-  std::uint64_t store_errors = 0;         ///< Requests of the node's own loops that failed.
-  std::uint64_t own_rows_reclaimed = 0;   ///< Claims that returned a row the node still held: the store's clock jumped.
+  std::uint64_t deferred = 0;  ///< Settled for later, nothing counted: deferred, or still open when the node stopped.
+  std::uint64_t died = 0;      ///< Settled DEAD.
+  std::uint64_t killed = 0;    ///< Rows this node's claims found past `max_crashes` and made DEAD.
+  std::uint64_t settled = 0;   ///< succeeded + failed + deferred + died.
+  std::uint64_t released = 0;  ///< Given back unfinished, nothing counted.
+  std::uint64_t lost = 0;      ///< Settled or renewed too late: another claim owns the row.
+  std::uint64_t unconfirmed = 0;         ///< Settled twice because a reply was lost; the second found nothing to do.
+  std::uint64_t held = 0;                ///< In the node now: queued, running or waiting to be settled.
+  std::uint64_t timed_out = 0;           ///< Listener calls that outlived their timeout.
+  std::uint64_t late_results = 0;        ///< Results of such calls, ignored.
+  std::uint64_t store_errors = 0;        ///< Requests of the node's own loops that failed.
+  std::uint64_t own_rows_reclaimed = 0;  ///< Claims that returned a row the node still held: the store's clock jumped.
 };
 
 enum class counter {

@@ -41,8 +41,9 @@ class OUTBOX_TESTING_EXPORT manual_clock final : public clock {
   std::unique_ptr<state> state_;
 };
 
-/// `n.run_until_idle()`, then the clock forward to whatever `table` has due next, and again, until nothing is pending
-/// or `within` has passed on the clock; how many deliveries. Nobody waits in real time for a backoff.
+/// `n.run_until_idle()`, then the clock forward by a step that grows while nothing happens, and again, until nothing is
+/// pending or `within` has passed on the clock; how many deliveries. Nobody waits in real time for a backoff. Time
+/// passes for everything, so listeners that answer later may run into their timeouts.
 OUTBOX_TESTING_EXPORT std::size_t run_until_done(node& n, manual_clock& clock, store& table,
                                                  std::chrono::milliseconds within = std::chrono::hours{24});
 

@@ -25,9 +25,11 @@ struct async_call {
   std::size_t begun = 0;  ///< How many interceptors want to hear of the end.
   std::optional<result> answer;
   std::optional<std::string> progress;
-  bool returned = false;                           ///< The listener's function has; until then a drop is not final.
-  bool dropped = false;                            ///< Without an answer.
-  std::list<std::shared_ptr<async_call>> waiting;  ///< One entry, made beforehand: answering allocates nothing.
+  bool returned = false;  ///< The listener's function has; until then a drop is not final.
+  bool dropped = false;   ///< Without an answer.
 };
+
+/// An entry of the list of answers, made before the call: answering allocates nothing.
+using answer_entry = std::list<std::shared_ptr<async_call>>;
 
 }  // namespace outbox::inline v0::core

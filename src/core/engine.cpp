@@ -7,7 +7,12 @@
 namespace outbox::inline v0::core {
 
 engine::engine(engine_settings settings, detail::routes const& routes)
-    : settings_{std::move(settings)}, routes_{routes}, random_{settings_.seed}, in_flight_(routes.count) {}
+    : settings_{std::move(settings)},
+      routes_{routes},
+      random_{settings_.seed},
+      in_flight_(routes.count),
+      queued_(routes.count),
+      crowded_(routes.count) {}
 
 void engine::open(steady_time now) {
   open_ = true;
@@ -60,9 +65,17 @@ void engine::abandon(ticket& t) {
   move_to(t, stage::finished);
 }
 
+bool engine::set_pauses_if(std::uint64_t version, std::vector<route_pause> pauses) {
+  if (version != pauses_version_) return false;
+  set_pauses(std::move(pauses));
+  return true;
+}
+
 void engine::set_pauses(std::vector<route_pause> pauses) {
+  ++pauses_version_;
   if (pauses == pauses_) return;
   pauses_ = std::move(pauses);
+  if (settings_.in_order) give_back_queued();  // what comes first is another now
   for (auto* queue : {&hot_, &cold_}) {
     for (auto it = queue->begin(); it != queue->end();) {
       ticket& t = **it++;
@@ -102,12 +115,15 @@ void engine::admit(ticket_ptr const& t, stage at) {
   t->place = list.insert(list.end(), t);
   [[maybe_unused]] auto const [where, fresh] = by_id_.emplace(t->what.id(), t.get());
   assert(fresh && "an event is held once");
+  if (at == stage::queued) count_queued(*t, 1);
   (t->from == source::hot ? hot_used_ : cold_used_) += 1;
   (t->from == source::hot ? hot_bytes_ : cold_bytes_) += t->bytes;
 }
 
 void engine::move_to(ticket& t, stage at) noexcept {
   auto& old = list_of(t);
+  if (t.at == stage::queued) count_queued(t, -1);
+  if (at == stage::queued) count_queued(t, 1);
   t.at = at;
   auto& list = list_of(t);
   list.splice(list.end(), old, t.place);
@@ -117,6 +133,7 @@ void engine::remove(ticket& t) noexcept {
   (t.from == source::hot ? hot_used_ : cold_used_) -= 1;
   (t.from == source::hot ? hot_bytes_ : cold_bytes_) -= t.bytes;
   if (auto const it = by_id_.find(t.what.id()); it != by_id_.end() && it->second == &t) by_id_.erase(it);
+  if (t.at == stage::queued) count_queued(t, -1);
   auto& list = list_of(t);
   t.at = stage::gone;
   list.erase(t.place);  // may destroy t

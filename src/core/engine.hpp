@@ -64,6 +64,7 @@ struct ticket {
   bool stop_asked = false;   ///< Once is enough.
   bool lost = false;         ///< The row is another's; the running call does not know yet.
   bool on_worker = false;    ///< The listener's function has not returned.
+  bool leads = false;        ///< Stands for its worker; the rest of a batch does not.
   bool in_call = false;      ///< Counts against its route's limit.
   bool answered = false;     ///< Its completion was called; the answer waits for a worker.
   bool timed_out = false;    ///< The call outlived its limit; its result will be ignored.
@@ -100,8 +101,8 @@ struct assignment {
 
 /// What a listener's call came to.
 struct verdict {
-  result answer = done;
-  std::string progress{};
+  result answer = failed{};
+  std::optional<std::string> progress{};  ///< Nothing: what the row remembers already.
 };
 
 struct release_request {
@@ -126,6 +127,7 @@ struct renew_request {
   std::vector<owner_token> doubts;
   steady_time sent{};
   std::uint64_t held = 0;
+  std::uint64_t pauses_version = 0;
 };
 
 /// A request, or when to ask again if nothing happens before.
@@ -180,6 +182,10 @@ class engine {
   void set_pauses(std::vector<route_pause> pauses);
   [[nodiscard]] std::vector<route_pause> const& pauses() const noexcept { return pauses_; }
 
+  /// What was read before a newer reading was set is out of date.
+  [[nodiscard]] std::uint64_t pauses_version() const noexcept { return pauses_version_; }
+  bool set_pauses_if(std::uint64_t version, std::vector<route_pause> pauses);
+
   // The loops.
   [[nodiscard]] plan<poll_request> plan_poll(steady_time now);
   void apply_released(poll_request const& sent, steady_time now);
@@ -198,6 +204,7 @@ class engine {
   void apply_renewed(renew_request const& sent, std::vector<bool> const& kept, steady_time now);
   void apply_doubts_released(renew_request const& sent) noexcept;
   void apply_renew_failure(renew_request const& sent, error const& e, steady_time now);
+  void apply_announce_failure(error const& e);  ///< The leases are renewed; the registry or the pauses are not.
 
   // Views.
   [[nodiscard]] node_counters counters() const noexcept;
@@ -242,7 +249,11 @@ class engine {
   [[nodiscard]] retry_policy const& retry_of(ticket const& t) const noexcept;
   [[nodiscard]] milliseconds timeout_of(ticket const& t) const noexcept;
   [[nodiscard]] ticket* next_of(ticket_list& queue, steady_time now);
+  [[nodiscard]] bool may_begin(ticket const& t, steady_time now) const noexcept;
   [[nodiscard]] bool has_room(route const* where) const noexcept;
+  [[nodiscard]] bool is_crowded(route const* where) noexcept;
+  void count_queued(ticket const& t, int by) noexcept;
+  [[nodiscard]] milliseconds patience_of(ticket const& t) const noexcept;
   [[nodiscard]] bool is_paused(ticket const& t) const noexcept;
   void begin(ticket& t, steady_time now);
   void gather_batch(assignment& a, ticket_list& queue, steady_time now);
@@ -293,7 +304,10 @@ class engine {
   std::size_t hot_used_ = 0, cold_used_ = 0, hot_bytes_ = 0, cold_bytes_ = 0;
   std::size_t stuck_workers_ = 0;
   std::vector<std::size_t> in_flight_;  ///< Calls per route.
+  std::vector<std::size_t> queued_;     ///< Per route that has a limit.
+  std::vector<bool> crowded_;           ///< Has enough queued: others need the slots.
   std::vector<route_pause> pauses_;
+  std::uint64_t pauses_version_ = 0;
   unsigned turn_ = 0;  ///< Of the 2:1 rotation between hot and cold.
   bool hot_full_said_ = false;
 
@@ -316,6 +330,7 @@ class engine {
     std::string said{};  ///< The last error that is not transient, said once.
   };
   loop_health poll_health_, settle_health_, renew_health_;
+  std::string announce_said_;    ///< The last error of the registry, said once.
   steady_time careful_until_{};  ///< After an outage: claim only rows without an owner.
 };
 

@@ -32,6 +32,10 @@ engine::registration engine::register_births(std::span<event const> events, stea
       continue;
     }
     auto const bytes = e.size_bytes();
+    if (is_crowded(where)) {
+      r.wake = true;
+      continue;
+    }
     if (!has_hot_slot(bytes)) {
       counters_.hot_dropped += 1;
       r.wake = true;
@@ -84,7 +88,7 @@ void engine::committed(birth& b, steady_time now) noexcept {
       remove(*t);
       continue;
     }
-    t->limit = now + timeout_of(*t);
+    t->limit = now + patience_of(*t);
     counters_.hot_enqueued += 1;
     move_to(*t, stage::queued);
   }

@@ -61,6 +61,10 @@ bool engine::leases_are_fresh(steady_time now) const noexcept {
 
 claim_request engine::next_claim(steady_time now) {
   bool const alone = quarantine_ == quarantine::draining;
+  auto left = pauses_;
+  for (auto const* const r : routes_.limited) {
+    if (is_crowded(r)) left.push_back({r->event_type, r->aggregate_type});
+  }
   return {.token = new_token(),
           .limit = alone ? 1 : std::min(settings_.poll.batch, cold_slots_free()),
           .max_bytes = settings_.queue.bytes / 2 - cold_bytes_,
@@ -70,7 +74,7 @@ claim_request engine::next_claim(steady_time now) {
           .unowned_only = now < careful_until_,
           .skip_recent = settings_.poll.skip_recent,
           .in_order = settings_.in_order,
-          .pauses = pauses_};
+          .pauses = std::move(left)};
 }
 
 std::size_t engine::apply_claim(poll_request const& sent, claim_reply reply, steady_time now) {
@@ -128,7 +132,7 @@ void engine::receive(claimed_row row, poll_request const& sent, steady_time now)
   t->tried = row.tried;
   t->progress = std::move(row.progress);
   t->lease_end = lease_end;
-  t->limit = now + timeout_of(*t);
+  t->limit = now + patience_of(*t);
   t->verdict = {.row = t->handle, .progress = t->progress};
   if (open_ && row.malformed.empty()) {
     admit(t, stage::queued);

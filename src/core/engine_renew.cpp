@@ -42,6 +42,7 @@ plan<renew_request> engine::plan_renew(steady_time now, bool flush) {
   renew_request request;
   request.sent = now;
   request.held = counters().held;
+  request.pauses_version = pauses_version_;
   for (auto const* list : {&hot_, &cold_, &running_, &finished_}) {
     for (auto const& t : *list) {
       if (t->lost) continue;
@@ -76,7 +77,16 @@ void engine::apply_renewed(renew_request const& sent, std::vector<bool> const& k
   signals_ |= signal_work | signal_poll;
 }
 
+// It is tried again with the next renewal: nothing that is held depends on it.
+void engine::apply_announce_failure(error const& e) {
+  counters_.store_errors += 1;
+  if (announce_said_ == e.what()) return;
+  announce_said_ = e.what();
+  say(log_level::warning, std::string{"cannot announce this node or read what is paused: "} + e.what());
+}
+
 void engine::apply_doubts_released(renew_request const& sent) noexcept {
+  announce_said_.clear();
   for (auto& d : doubts_) {
     if (std::ranges::find(sent.doubts, d.token) != sent.doubts.end()) d.released_once = true;
   }

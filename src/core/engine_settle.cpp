@@ -66,7 +66,7 @@ void engine::count_settled(settlement const& s) noexcept {
   counters_.settled += 1;
   switch (s.what) {
     case outcome::delivered: counters_.succeeded += 1; break;
-    case outcome::retry: counters_.failed += 1; break;
+    case outcome::retry: (s.counted > 0 ? counters_.failed : counters_.deferred) += 1; break;
     case outcome::defer: counters_.deferred += 1; break;
     case outcome::dead: counters_.died += 1; break;
     case outcome::release: break;

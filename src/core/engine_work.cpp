@@ -37,8 +37,37 @@ bool engine::has_room(route const* where) const noexcept {
   return where == nullptr || !where->options.max_in_flight || in_flight_[where->index] < *where->options.max_in_flight;
 }
 
+// A route with a limit must not fill the queues with what cannot start: twice its limit is enough to go on with.
+bool engine::is_crowded(route const* where) noexcept {
+  if (where == nullptr || !where->options.max_in_flight) return false;
+  bool const crowded = queued_[where->index] >= 2 * *where->options.max_in_flight;
+  if (crowded) crowded_[where->index] = true;
+  return crowded;
+}
+
+void engine::count_queued(ticket const& t, int by) noexcept {
+  if (t.where == nullptr || !t.where->options.max_in_flight) return;
+  auto& count = queued_[t.where->index];
+  count = by > 0 ? count + 1 : count - 1;
+  if (crowded_[t.where->index] && count < *t.where->options.max_in_flight) {
+    crowded_[t.where->index] = false;
+    wake();
+  }
+}
+
+// How long an event may wait in its queue. Where few may run at a time, those before it have a right to theirs.
+milliseconds engine::patience_of(ticket const& t) const noexcept {
+  auto const timeout = timeout_of(t);
+  if (t.where == nullptr || !t.where->options.max_in_flight) return timeout;
+  return timeout * static_cast<std::int64_t>(2 + queued_[t.where->index] / *t.where->options.max_in_flight);
+}
+
 bool engine::is_paused(ticket const& t) const noexcept {
   return !pauses_.empty() && paused(pauses_, t.what.aggregate_type(), t.what.type());
+}
+
+bool engine::may_begin(ticket const& t, steady_time now) const noexcept {
+  return t.lease_end - now > settings_.lease.duration / 3;
 }
 
 // The first event of a queue that may start. Leases of one queue are renewed together, so its head speaks for all: in
@@ -46,9 +75,10 @@ bool engine::is_paused(ticket const& t) const noexcept {
 ticket* engine::next_of(ticket_list& queue, steady_time now) {
   for (auto it = queue.begin(); it != queue.end();) {
     ticket& t = **it++;
-    if (t.lease_end - now <= settings_.lease.duration / 3) return nullptr;
+    if (!may_begin(t, now)) return nullptr;
     if (is_paused(t)) {
-      give_back(t);  // its commit came after the pause
+      give_back(t);  // its commit, or its claim, came after the pause
+      if (settings_.in_order) return give_back_queued(), nullptr;
     } else if (has_room(t.where)) {
       return &t;
     }
@@ -61,6 +91,7 @@ void engine::begin(ticket& t, steady_time now) {
   t.stop = std::stop_source{};
   t.stop_asked = false;
   t.on_worker = true;
+  t.leads = false;
   t.in_call = t.where != nullptr;
   if (t.in_call) in_flight_[t.where->index] += 1;
   move_to(t, stage::running);
@@ -82,6 +113,7 @@ assignment engine::start_next(steady_time now) {
   ++turn_;
   assignment a{*t->place, {}};
   begin(*t, now);
+  t->leads = true;
   if (t->where != nullptr && t->where->max_batch > 1) gather_batch(a, *queue, now);
   return a;
 }
@@ -91,7 +123,7 @@ void engine::gather_batch(assignment& a, ticket_list& queue, steady_time now) {
   route const* const where = a.first->where;
   for (auto it = queue.begin(); it != queue.end() && a.rest.size() + 1 < where->max_batch && has_room(where);) {
     ticket_ptr const t = *it++;
-    if (t->where != where || is_paused(*t)) continue;
+    if (t->where != where || is_paused(*t) || !may_begin(*t, now)) continue;
     begin(*t, now);
     a.rest.push_back(t);
   }
@@ -107,7 +139,7 @@ void engine::detach(ticket& t) {
   t.on_worker = false;
   if (!t.timed_out) return;
   end_call(t);
-  stuck_workers_ -= 1;
+  if (t.leads) stuck_workers_ -= 1;
   signals_ |= signal_poll;
 }
 
@@ -116,7 +148,7 @@ void engine::finish(ticket& t, verdict v, steady_time /*now*/) {
   if (t.timed_out) {
     counters_.late_results += 1;
     if (!std::exchange(t.on_worker, false)) return;
-    stuck_workers_ -= 1;
+    if (t.leads) stuck_workers_ -= 1;
     signals_ |= signal_poll;
     return;
   }
@@ -131,7 +163,7 @@ void engine::finish(ticket& t, verdict v, steady_time /*now*/) {
 }
 
 void engine::decide(ticket& t, verdict v) {
-  t.verdict = {.row = t.handle, .progress = std::move(v.progress)};
+  t.verdict = {.row = t.handle, .progress = v.progress ? std::move(*v.progress) : t.progress};
   std::visit(overloaded{
                  [&](done_t) { t.verdict.what = outcome::delivered; },
                  [&](defer& d) {
@@ -169,7 +201,7 @@ void engine::time_out(ticket& t) {
   t.timed_out = true;
   ask_stop(t);
   if (t.on_worker) {
-    stuck_workers_ += 1;
+    if (t.leads) stuck_workers_ += 1;
   } else {
     end_call(t);
   }

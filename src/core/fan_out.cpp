@@ -37,15 +37,16 @@ struct combined {
   std::string progress;
 };
 
-using child_list = std::shared_ptr<std::vector<fan_out_child> const>;
+// The names alone: what answers late must not keep the listeners alive.
+using name_list = std::shared_ptr<std::vector<std::string> const>;
 
 // The children's answers to one delivery, in whatever order they come. It may outlive the node.
 class gathering {
  public:
-  gathering(child_list children, std::string const& progress)
-      : children_{std::move(children)}, finished_{read_progress(progress)}, answers_(children_->size()) {}
+  gathering(name_list names, std::string const& progress)
+      : names_{std::move(names)}, finished_{read_progress(progress)}, answers_(names_->size()) {}
 
-  [[nodiscard]] bool finished_before(std::size_t child) const { return finished_.contains((*children_)[child].name); }
+  [[nodiscard]] bool finished_before(std::size_t child) const { return finished_.contains((*names_)[child]); }
 
   /// What a child returned or threw: a throw beats the completion that it took.
   void returned(std::size_t child, result r) {
@@ -65,7 +66,8 @@ class gathering {
     if (!a.open) return;
     a.open = false;
     a.what = std::move(r);
-    if (open() || !parent_) return;
+    if (!parent_) return;
+    if (open()) return remember(*parent_);
     auto const parent = std::move(parent_);
     lock.unlock();
     tell(*parent);
@@ -79,6 +81,7 @@ class gathering {
   void hand_over(std::unique_ptr<detail::answer_slot> parent) {
     std::unique_lock lock{mutex_};
     if (open()) {
+      remember(*parent);
       parent_ = std::move(parent);
       return;
     }
@@ -88,6 +91,12 @@ class gathering {
 
   [[nodiscard]] combined combine();
 
+  /// Which children are done or dead so far.
+  [[nodiscard]] std::string progress() {
+    std::lock_guard const lock{mutex_};
+    return progress_so_far();
+  }
+
  private:
   struct child_answer {
     std::optional<result> what;
@@ -95,6 +104,28 @@ class gathering {
   };
 
   [[nodiscard]] bool open() const noexcept { return std::ranges::any_of(answers_, &child_answer::open); }
+
+  [[nodiscard]] std::string progress_so_far() const {
+    auto all = finished_;
+    for (std::size_t i = 0; i < answers_.size(); ++i) {
+      if (answers_[i].what) note(all, (*names_)[i], answers_[i].what->value());
+    }
+    return nlohmann::json(all).dump();
+  }
+
+  static void note(progress_map& all, std::string const& name, result::value_type const& value) {
+    if (std::holds_alternative<done_t>(value)) all[name] = "done";
+    if (auto const* const d = std::get_if<dead>(&value)) {
+      all[name] = "dead: " + core::scrub(d->reason, max_reason_characters);
+    }
+  }
+
+  void remember(detail::answer_slot& parent) noexcept {
+    try {
+      parent.remember(progress_so_far());
+    } catch (...) {  // NOLINT(bugprone-empty-catch): no memory; then a child may be repeated
+    }
+  }
 
   void tell(detail::answer_slot& parent) noexcept {
     try {
@@ -105,7 +136,7 @@ class gathering {
     }
   }
 
-  child_list children_;
+  name_list names_;
   std::mutex mutex_;
   progress_map finished_;
   std::vector<child_answer> answers_;
@@ -118,13 +149,10 @@ combined gathering::combine() {
   std::optional<defer> wait;
   for (std::size_t i = 0; i < answers_.size(); ++i) {
     if (!answers_[i].what) continue;
-    auto const& name = (*children_)[i].name;
+    auto const& name = (*names_)[i];
     auto const& value = answers_[i].what->value();
-    if (std::holds_alternative<done_t>(value)) {
-      finished_[name] = "done";
-    } else if (auto const* const d = std::get_if<dead>(&value)) {
-      finished_[name] = "dead: " + core::scrub(d->reason, max_reason_characters);
-    } else if (auto const* const later = std::get_if<defer>(&value)) {
+    note(finished_, name, value);
+    if (auto const* const later = std::get_if<defer>(&value)) {
       if (!wait || later->delay < wait->delay) wait = defer{later->delay, name + ": " + later->reason};
     } else if (auto const* const f = std::get_if<failed>(&value)) {
       failures += (failures.empty() ? "" : "; ") + name + ": " + f->reason;
@@ -132,7 +160,6 @@ combined gathering::combine() {
     }
   }
   combined c;
-  c.progress = nlohmann::json(finished_).dump();
   std::string deaths;
   for (auto const& [name, state] : finished_) {
     if (state.starts_with("dead")) deaths += (deaths.empty() ? "" : "; ") + name + " is " + state;
@@ -143,7 +170,12 @@ combined gathering::combine() {
     c.answer = *wait;
   } else if (!deaths.empty()) {
     c.answer = dead{deaths};
+    // What died may be repaired and replayed: then it is what must be tried again.
+    std::erase_if(finished_, [](auto const& child) { return child.second.starts_with("dead"); });
+  } else {
+    c.answer = done;
   }
+  c.progress = nlohmann::json(finished_).dump();
   return c;
 }
 
@@ -154,6 +186,7 @@ class child_slot final : public detail::answer_slot {
     gathering_->answered(child_, std::move(r));
   }
   void dropped() noexcept override { gathering_->answered(child_, core::dropped_completion()); }
+  void remember(std::string&& /*progress*/) noexcept override {}
 
  private:
   std::shared_ptr<gathering> gathering_;
@@ -168,6 +201,7 @@ class child_call final : public detail::call {
     gathering_->will_answer(child_);
     return completion{std::move(slot)};
   }
+  void remember(std::string /*so_far*/) override {}
 
  private:
   std::shared_ptr<gathering> gathering_;
@@ -176,13 +210,18 @@ class child_call final : public detail::call {
 
 class fan_out_handler final : public detail::handler {
  public:
-  explicit fan_out_handler(std::vector<fan_out_child> children)
-      : children_{std::make_shared<std::vector<fan_out_child> const>(std::move(children))} {}
+  explicit fan_out_handler(std::vector<fan_out_child> children) : children_{std::move(children)} {
+    std::vector<std::string> names;
+    for (auto const& c : children_) names.push_back(c.name);
+    names_ = std::make_shared<std::vector<std::string> const>(std::move(names));
+  }
 
   std::optional<result> handle(delivery const& d, detail::call& c) override {
-    auto const g = std::make_shared<gathering>(children_, c.progress);
-    for (std::size_t i = 0; i < children_->size(); ++i) {
+    auto const g = std::make_shared<gathering>(names_, c.progress);
+    bool first = true;
+    for (std::size_t i = 0; i < children_.size(); ++i) {
       if (g->finished_before(i)) continue;
+      if (!std::exchange(first, false)) c.remember(g->progress());
       if (d.stop.stop_requested()) {
         g->returned(i, defer{milliseconds{0}, "the node stopped before its turn"});
       } else {
@@ -203,13 +242,14 @@ class fan_out_handler final : public detail::handler {
   void call_child(std::shared_ptr<gathering> const& g, std::size_t i, delivery const& d) {
     child_call call{g, i};
     try {
-      if (auto r = (*children_)[i].listener->handle(d, call)) g->returned(i, std::move(*r));
+      if (auto r = children_[i].listener->handle(d, call)) g->returned(i, std::move(*r));
     } catch (...) {
       g->returned(i, core::result_of_current_exception());
     }
   }
 
-  child_list children_;
+  std::vector<fan_out_child> children_;
+  name_list names_;
 };
 
 }  // namespace

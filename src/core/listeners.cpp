@@ -61,12 +61,37 @@ void routes::add(std::string_view aggregate_type, std::string_view event_type, c
                                                    : " and aggregate type '" + std::string{aggregate_type} + "'"));
   }
   r.name = o.name.empty() ? std::string{event_type} : o.name;
+  r.event_type = event_type;
+  r.aggregate_type = aggregate_type;
   r.index = count++;
   of_type.emplace(std::string{aggregate_type}, std::move(r));
 }
 
+void routes::finish() {
+  for (auto const& [type, by_aggregate] : by_type) {
+    for (auto const& [aggregate, r] : by_aggregate) {
+      // "Every aggregate" beside others cannot be left out by name without them.
+      bool const apart = !aggregate.empty() || by_aggregate.size() == 1;
+      if (r.options.max_in_flight && apart) limited.push_back(&r);
+    }
+  }
+}
+
+void routes::drop_handlers() noexcept {
+  for (auto& [type, by_aggregate] : by_type) {
+    for (auto& [aggregate, r] : by_aggregate) {
+      r.handler.reset();
+      r.batch.reset();
+    }
+  }
+}
+
 result undecodable(delivery const& d, char const* why) {
   return outbox::v0::dead{"cannot decode the payload of '" + d.event.type() + "': " + why};
+}
+
+failure wrong_number_of_results(std::size_t given, std::size_t wanted) {
+  return failure{"the listener gave " + std::to_string(given) + " results for " + std::to_string(wanted) + " events"};
 }
 
 }  // namespace detail
@@ -76,7 +101,10 @@ listeners::listeners(listeners&&) noexcept = default;
 listeners& listeners::operator=(listeners&&) noexcept = default;
 listeners::~listeners() = default;
 
-std::unique_ptr<detail::routes> listeners::release() noexcept { return std::move(routes_); }
+std::unique_ptr<detail::routes> listeners::release() {
+  if (routes_) routes_->finish();
+  return std::move(routes_);
+}
 
 listeners& listeners::on(type_name event_type, fan_out<> several, route_options options) {
   return add({}, event_type.view(), several.release(), std::move(options));

@@ -3,6 +3,8 @@
 #include <outbox/listener.hpp>
 #include <outbox/version.hpp>
 
+#include "core/text.hpp"
+
 namespace outbox::inline v0::core {
 
 node_core::node_core(node_settings settings)
@@ -86,9 +88,9 @@ void node_core::apply(renew_request const& sent, renew_reply const& reply) {
       return;
     }
     e.apply_renewed(sent, reply.kept, now());
-    if (reply.pauses) e.set_pauses(*reply.pauses);
+    if (reply.pauses) e.set_pauses_if(sent.pauses_version, *reply.pauses);
     if (reply.rest) {
-      e.apply_renew_failure(sent, *reply.rest, now());
+      e.apply_announce_failure(*reply.rest);
     } else {
       e.apply_doubts_released(sent);
     }
@@ -116,12 +118,25 @@ result node_core::unroutable_answer(event const& e) const {
 }
 
 void node_core::load_pauses() {
-  auto pauses = store().pauses();
-  with_engine([&](engine& e) { e.set_pauses(std::move(pauses)); });
+  for (bool set = false; !set;) {
+    auto const version = with_engine([](engine& e) { return e.pauses_version(); });
+    auto pauses = store().pauses();
+    set = with_engine([&](engine& e) { return e.set_pauses_if(version, std::move(pauses)); });
+  }
 }
 
 bool node_core::pause(route_pause const& what) {
+  auto const check = [](char const* field, std::string const& text, std::size_t limit) {
+    auto const length = utf8_length(text);
+    if (!length) throw error::about(errc::invalid_option, field, "is not UTF-8");
+    if (*length > limit) {
+      throw error::about(errc::invalid_option, field,
+                         "has " + std::to_string(*length) + " characters, the limit is " + std::to_string(limit));
+    }
+  };
   if (what.event_type.empty()) throw error::about(errc::invalid_option, "pause.event_type", "is empty");
+  check("pause.event_type", what.event_type, 128);
+  check("pause.aggregate_type", what.aggregate_type, 64);
   bool const changed = store().pause(what);
   load_pauses();
   return changed;

@@ -63,9 +63,11 @@ class node_core : public std::enable_shared_from_this<node_core> {
   bool take_answer() noexcept;
 
   // Completions: from any thread, without I/O.
-  void answered(async_call& call, result&& r, std::optional<std::string>&& progress) noexcept;
-  void dropped(async_call& call) noexcept;
-  void refuse_answers() noexcept;  ///< From here on they come too late.
+  void answered(answer_entry& call, result&& r, std::optional<std::string>&& progress) noexcept;
+  void dropped(answer_entry& call) noexcept;
+  void remember(ticket& t, std::string&& progress) noexcept;             ///< What a call has done so far.
+  void refuse_answers() noexcept;                                        ///< From here on they come too late.
+  void drop_listeners() noexcept { settings_.routes->drop_handlers(); }  ///< When no thread is left to call them.
 
   // Pauses of routes, kept in the store for every node. Throw `error`.
   void load_pauses();
@@ -106,7 +108,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   void tell_interceptors(delivery const& d, std::size_t begun, result const& r) noexcept;
   [[nodiscard]] std::vector<result> answers_of(route const& where, std::span<delivery const> batch);
   void wait_for_answer(std::shared_ptr<async_call> const& call, std::size_t begun) noexcept;
-  void enqueue_answer(async_call& call) noexcept;
+  void enqueue_answer(answer_entry& call) noexcept;
   [[nodiscard]] verdict final_verdict(async_call& call) noexcept;
   [[nodiscard]] result unroutable_answer(event const& e) const;
 
@@ -117,7 +119,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   std::mutex mutex_;
   engine engine_;
   std::shared_ptr<dispatch_lock> dispatch_lock_;
-  std::list<std::shared_ptr<async_call>> answers_;  ///< Called completions.
+  answer_entry answers_;  ///< Called completions.
   bool answers_refused_ = false;
   std::condition_variable work_, settle_, poll_, renew_, purge_, changed_;
 

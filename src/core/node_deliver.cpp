@@ -8,16 +8,19 @@ namespace {
 
 class node_slot final : public detail::answer_slot {
  public:
-  explicit node_slot(std::shared_ptr<async_call> c) : call_{std::move(c)} {}
+  explicit node_slot(std::shared_ptr<async_call> c) { call_.push_back(std::move(c)); }
   void answer(result&& r, std::optional<std::string>&& progress) noexcept override {
-    if (auto const core = call_->core.lock()) core->answered(*call_, std::move(r), std::move(progress));
+    if (auto const core = call_.front()->core.lock()) core->answered(call_, std::move(r), std::move(progress));
   }
   void dropped() noexcept override {
-    if (auto const core = call_->core.lock()) core->dropped(*call_);
+    if (auto const core = call_.front()->core.lock()) core->dropped(call_);
+  }
+  void remember(std::string&& progress) noexcept override {
+    if (auto const core = call_.front()->core.lock()) core->remember(*call_.front()->ticket, std::move(progress));
   }
 
  private:
-  std::shared_ptr<async_call> call_;
+  answer_entry call_;
 };
 
 // What a handler sees of the node. Most calls never ask for a completion and pay nothing for it.
@@ -30,8 +33,10 @@ class node_call final : public detail::call {
 
   completion answer_later() override {
     later_ = std::make_shared<async_call>(core_, ticket_, delivery_);
-    later_->waiting.push_back(later_);
     return completion{std::make_unique<node_slot>(later_)};
+  }
+  void remember(std::string so_far) override {
+    if (auto const core = core_.lock()) core->remember(*ticket_, std::move(so_far));
   }
 
   [[nodiscard]] std::shared_ptr<async_call> const& later() const noexcept { return later_; }
@@ -118,7 +123,7 @@ std::optional<verdict> node_core::deliver(ticket_ptr const& t) noexcept {
     tell_interceptors(d, begun, *r);
     return verdict{std::move(*r), std::move(call.progress)};
   } catch (...) {
-    return verdict{failed{}, t->progress};  // no memory even for the reason
+    return verdict{};  // no memory even for the reason
   }
 }
 
@@ -127,8 +132,7 @@ std::vector<result> node_core::answers_of(route const& where, std::span<delivery
   try {
     auto answers = where.batch->handle(batch);
     if (answers.size() == batch.size()) return answers;
-    all = failed{"the listener gave " + std::to_string(answers.size()) + " results for " +
-                 std::to_string(batch.size()) + " events"};
+    throw detail::wrong_number_of_results(answers.size(), batch.size());
   } catch (...) {
     all = result_of_current_exception();
   }
@@ -137,7 +141,6 @@ std::vector<result> node_core::answers_of(route const& where, std::span<delivery
 
 std::vector<verdict> node_core::deliver_batch(std::span<ticket_ptr const> tickets) noexcept {
   std::vector<verdict> verdicts(tickets.size());
-  for (std::size_t i = 0; i < tickets.size(); ++i) verdicts[i].progress = tickets[i]->progress;
   try {
     std::vector<delivery> batch;
     std::vector<std::size_t> begun(tickets.size()), places;
@@ -164,44 +167,51 @@ std::vector<verdict> node_core::deliver_batch(std::span<ticket_ptr const> ticket
 
 // The listener's function has returned without an answer: from here on the call has no thread.
 void node_core::wait_for_answer(std::shared_ptr<async_call> const& call, std::size_t begun) noexcept {
+  answer_entry entry{call};
   std::unique_lock lock{mutex_};
   call->begun = begun;
   call->returned = true;
   engine_.detach(*call->ticket);
   if (call->dropped && !call->answer) call->answer = dropped_completion();
-  if (call->answer) enqueue_answer(*call);
+  if (call->answer) enqueue_answer(entry);
   publish(lock);
 }
 
-void node_core::answered(async_call& call, result&& r, std::optional<std::string>&& progress) noexcept {
+void node_core::answered(answer_entry& entry, result&& r, std::optional<std::string>&& progress) noexcept {
   {
+    auto& call = *entry.front();
     std::lock_guard const lock{mutex_};
     if (call.answer || answers_refused_) return;
     call.answer = std::move(r);
     call.progress = std::move(progress);
     if (!call.returned) return;  // its worker will see it
-    enqueue_answer(call);
+    enqueue_answer(entry);
   }
   work_.notify_one();
 }
 
-void node_core::dropped(async_call& call) noexcept {
+void node_core::dropped(answer_entry& entry) noexcept {
   {
     std::lock_guard const lock{mutex_};
-    call.dropped = true;
-    if (!call.returned) return;  // perhaps it throws: that would say more
+    entry.front()->dropped = true;
+    if (!entry.front()->returned) return;  // perhaps it throws: that would say more
   }
-  answered(call, dropped_completion(), {});
+  answered(entry, dropped_completion(), {});
+}
+
+void node_core::remember(ticket& t, std::string&& progress) noexcept {
+  std::lock_guard const lock{mutex_};
+  if (t.at == stage::running && !t.timed_out) t.progress = std::move(progress);
 }
 
 // Under the lock.
-void node_core::enqueue_answer(async_call& call) noexcept {
-  call.ticket->answered = true;
-  answers_.splice(answers_.end(), call.waiting);
+void node_core::enqueue_answer(answer_entry& entry) noexcept {
+  entry.front()->ticket->answered = true;
+  answers_.splice(answers_.end(), entry);
 }
 
 bool node_core::take_answer() noexcept {
-  std::list<std::shared_ptr<async_call>> one;
+  answer_entry one;
   {
     std::lock_guard const lock{mutex_};
     if (answers_.empty()) return false;
@@ -215,7 +225,7 @@ bool node_core::take_answer() noexcept {
 }
 
 verdict node_core::final_verdict(async_call& call) noexcept {
-  return {std::move(*call.answer), call.progress ? std::move(*call.progress) : std::move(call.ticket->progress)};
+  return {std::move(*call.answer), std::move(call.progress)};
 }
 
 void node_core::refuse_answers() noexcept {

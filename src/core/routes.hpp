@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace outbox::inline v0 {
 
@@ -15,6 +16,8 @@ namespace core {
 /// One listener and how it differs from the node. It has a handler or, if it takes several at once, a batch handler.
 struct route {
   std::string name;
+  std::string event_type;
+  std::string aggregate_type;  ///< Empty: every one.
   route_options options;
   std::unique_ptr<detail::handler> handler;
   std::unique_ptr<detail::batch_handler> batch;
@@ -44,9 +47,16 @@ namespace detail {
 struct routes {
   core::text_map<core::text_map<core::route>> by_type;
   std::size_t count = 0;
+  std::vector<core::route const*> limited;  ///< Those with `max_in_flight` that a claim can leave out.
 
   /// The exact match, else the one for every aggregate, else null. Does not allocate.
   [[nodiscard]] core::route const* find(std::string_view aggregate_type, std::string_view event_type) const noexcept;
+
+  /// When the last one was added.
+  void finish();
+
+  /// The listeners themselves, which are the user's: they go when the node goes, whatever else outlives it.
+  void drop_handlers() noexcept;
 
   /// Throws `error` (invalid_option, duplicate_route).
   void add(std::string_view aggregate_type, std::string_view event_type, core::route r);

@@ -13,16 +13,30 @@ constexpr std::chrono::hours longest_drain{24 * 365};
 // So that stop() called by a listener is told apart: a thread cannot wait for itself.
 thread_local runtime const* thread_of = nullptr;
 
+// The calling thread does the node's work for a while.
+class own_thread {
+ public:
+  explicit own_thread(runtime const* r) noexcept : before_{std::exchange(thread_of, r)} {}
+  own_thread(own_thread const&) = delete;
+  own_thread& operator=(own_thread const&) = delete;
+  ~own_thread() { thread_of = before_; }
+
+ private:
+  runtime const* before_;
+};
+
 }  // namespace
 
 runtime::runtime(std::shared_ptr<node_core> core) : core_{std::move(core)} {}
 
 runtime::~runtime() {
   stop(core_->settings().drain);
-  std::lock_guard const life{life_};
-  if (phase_ != phase::stopping) return;
-  // Listeners still run: there is no safe way to go on without them.
-  end_all();
+  {
+    std::lock_guard const life{life_};
+    // Listeners may still run: there is no safe way to go on without them.
+    if (phase_ == phase::stopping) end_all();
+  }
+  core_->drop_listeners();
 }
 
 bool runtime::running() const noexcept { return phase_ == phase::running; }
@@ -55,7 +69,12 @@ void runtime::start() {
 
 // What is paused must be known before the first claim.
 void runtime::open_engine() {
-  core_->load_pauses();
+  try {
+    core_->load_pauses();
+  } catch (...) {
+    core_->store().retire(core_->settings().engine.incarnation);
+    throw;
+  }
   core_->with_engine([&](engine& e) { e.open(core_->now()); });
 }
 
@@ -70,12 +89,20 @@ void runtime::end_all() {
   core_->work_.notify_all();
   for (auto& w : workers_) w.join();
   workers_.clear();
-  core_->refuse_answers();
+  abandon_open_calls();
   flush(core_->now() + std::chrono::seconds{1});
   end_loop(quit_settler_, core_->settle_, settler_);
   end_loop(quit_renewer_, core_->renew_, renewer_);
   core_->farewell();
   phase_ = phase::stopped;
+}
+
+// No thread is left to hear an answer: what has none is given up.
+void runtime::abandon_open_calls() {
+  core_->refuse_answers();
+  while (core_->take_answer()) {
+  }
+  core_->with_engine([&](engine& e) { e.release_queued(core_->now()); });
 }
 
 // Announced first and checked second: of two nodes that start at once, at least one sees the other.
@@ -116,6 +143,11 @@ void runtime::work() {
     }
     auto const job = core_->engine_.start_next(core_->now());
     if (!job) {
+      if (core_->engine_.has_news()) {  // it may have given something back
+        core_->publish(lock);
+        lock.lock();
+        continue;
+      }
       if (quit_workers_) return;
       core_->work_.wait(lock);
       continue;
@@ -218,9 +250,13 @@ void runtime::purge() {
 }
 
 std::size_t runtime::run_until_idle() {
+  auto const refuse = [](char const* why) { throw error{errc::lifecycle, std::string{"run_until_idle() "} + why}; };
+  if (core_->settings().mode == node_mode::writer_only) refuse("is for a node that delivers: this one only writes");
+  if (on_own_thread()) refuse("was called from a listener");
   std::lock_guard const life{life_};
-  if (phase_ == phase::running) throw error{errc::lifecycle, "run_until_idle() is for a node that was not started"};
-  if (phase_ == phase::stopped) throw error{errc::lifecycle, "run_until_idle() after stop(): make a new node"};
+  own_thread const mine{this};
+  if (phase_ == phase::running) refuse("is for a node that was not started");
+  if (phase_ == phase::stopping || phase_ == phase::stopped) refuse("after stop(): make a new node");
   if (phase_ == phase::made) {
     announce();
     open_engine();
@@ -263,16 +299,17 @@ void runtime::step_all(std::size_t& delivered) {
   }
 }
 
-void runtime::close_stepped() {
-  core_->with_engine([&](engine& e) {
-    e.close(core_->now());
-    e.release_queued(core_->now());
-  });
+bool runtime::close_stepped() {
+  own_thread const mine{this};
+  core_->with_engine([&](engine& e) { e.close(core_->now()); });
   std::size_t delivered = 0;
   step_all(delivered);
-  core_->refuse_answers();
+  bool const drained = core_->with_engine([](engine& e) { return e.drained() && e.unsettled() == 0; });
+  abandon_open_calls();
+  step_all(delivered);
   core_->farewell();
   phase_ = phase::stopped;
+  return drained;
 }
 
 std::size_t runtime::poll_once() {
@@ -335,10 +372,7 @@ bool runtime::stop(milliseconds drain) {
     return true;
   }
   if (phase_ == phase::stopped) return true;
-  if (phase_ == phase::stepped) {
-    close_stepped();
-    return true;
-  }
+  if (phase_ == phase::stepped) return close_stepped();
   phase_ = phase::stopping;
   auto const deadline = core_->now() + std::clamp<milliseconds>(drain, milliseconds{0}, longest_drain);
   core_->with_engine([&](engine& e) { e.close(core_->now()); });

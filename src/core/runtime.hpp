@@ -32,7 +32,8 @@ class runtime {
   void announce();
   void open_engine();
   void step_all(std::size_t& delivered);
-  void close_stepped();
+  bool close_stepped();
+  void abandon_open_calls();
   void work();
   void poll();
   void watch(std::unique_lock<std::mutex>& lock, plan<poll_request>& p);

@@ -10,19 +10,17 @@
 namespace outbox::inline v0::sql {
 
 struct dialect {
-  std::string kind;                ///< "sqlite", …
-  bool claim_reads_first = false;  ///< A claim looks without a lock before it takes one.
+  std::string kind;  ///< "sqlite", …
   std::string begin, commit, rollback;
 
   // event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, available_at, created_at,
   // inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, payload_bytes
   std::string insert;
 
-  std::string any_due;     ///< now -> event_type, aggregate_type of what is due
   std::string due;         ///< now -> claimable rows in claim order: `row_columns`, then the claimable instant
   std::string in_order;    ///< now -> pending rows by seq, without those that are delayed: the columns of `due`
-  std::string take;        ///< token, now, lease end, seq
-  std::string kill;        ///< now, error, seq
+  std::string take;        ///< token, now, lease end, seq; the owner or NULL and the available_at that were seen
+  std::string kill;        ///< now, error, seq, the owner that was seen
   std::string next_due;    ///< now -> claimable instants after it, event_type, aggregate_type
   std::string next_grown;  ///< now, skip_recent -> the first insert that is due and still too young
   std::string read_meta;   ///< name -> value

@@ -30,6 +30,7 @@ enum column {
   payload_bytes
 };
 static_assert(payload_bytes + 1 == columns_of_a_row);
+static_assert(available_at == available_at_column);
 
 std::string text(row const& r, int c) { return std::string{r.text(c)}; }
 

@@ -9,6 +9,7 @@ namespace outbox::inline v0::sql {
 
 /// The column after those of `row_columns`.
 inline constexpr int columns_of_a_row = 22;
+inline constexpr int available_at_column = 11;
 
 /// Reads the columns of `dialect.due`, `find` and `dead`. What cannot be read is told in `malformed`; the rest is as
 /// good as it gets.

@@ -103,63 +103,65 @@ void sql_store::insert(transaction_ref tx, std::span<insertion const> rows) {
   });
 }
 
+// Rows as they were seen. Each is taken only if it is still so.
 struct sql_store::candidates {
-  struct kill {
-    std::int64_t seq;
-    killed_row row;
+  struct seen {
+    owner_token owner;
+    std::string available_at;  ///< As text: every settlement writes another.
   };
   std::vector<claimed_row> take;
+  std::vector<seen> taken_from;  ///< One per row of `take`.
+  struct kill {
+    std::int64_t seq;
+    owner_token owner;
+    killed_row row;
+  };
   std::vector<kill> killed;
+
+  [[nodiscard]] bool empty() const noexcept { return take.empty() && killed.empty(); }
 };
 
+// Looks first, without a lock, and takes second, in a transaction that does nothing else: however much there is to look
+// at, writers wait only for the taking.
 claim_reply sql_store::claim(claim_request const& request) {
   claim_reply reply;
-  reply.now = now();
-  if (dialect_.claim_reads_first) {
-    bool due = false;
-    with_reader([&](connection& c) {
-      c.execute(dialect_.any_due, {reply.now}, [&](row const& r) {
-        due = !core::paused(request.pauses, aggregate_type_of(r, 1), r.text(0));
-        return !due;
-      });
-      if (!due) look_ahead(c, request, reply);
-    });
-    if (!due) return reply;
-  }
-  in_transaction([&](connection& c) {
-    reply = {};
+  candidates chosen;
+  with_reader([&](connection& c) {
     reply.now = now();
-    auto chosen = choose(c, request, reply);
+    chosen = choose(c, request, reply);
     look_ahead(c, request, reply);
-    take(c, request, chosen, reply);
   });
+  if (!chosen.empty()) in_transaction([&](connection& c) { take(c, request, chosen, reply); });
   return reply;
 }
 
-// Walks the due rows in claim order and stops as soon as there is enough: what lies behind costs nothing.
+// Walks the rows in claim order and stops as soon as there is enough: what lies behind costs nothing.
 sql_store::candidates sql_store::choose(connection& c, claim_request const& request, claim_reply& reply) {
   using choice = core::claim_filter::choice;
   candidates chosen;
   core::claim_filter filter{request, reply};
   c.execute(request.in_order ? dialect_.in_order : dialect_.due, {reply.now}, [&](row const& r) {
+    if (core::paused(request.pauses, aggregate_type_of(r, 3), r.text(2))) return true;
     std::string malformed;
     auto v = read_row(r, malformed);
     bool const owned = !v.locked_by.empty();
     auto const crashes = v.crashes + (owned ? 1 : 0);
-    auto const claimable_at = r.time(columns_of_a_row).value_or(reply.now);
     switch (filter.consider({.event_type = v.event.type(),
                              .aggregate_type = v.event.aggregate_type(),
                              .owned = owned,
                              .tried = v.status == event_status::retry || !v.last_error.empty(),
                              .crashes = v.crashes,
                              .inserted_at = v.inserted_at,
-                             .claimable_at = claimable_at,
+                             .claimable_at = r.time(columns_of_a_row).value_or(reply.now),
                              .bytes = v.event.size_bytes()})) {
       case choice::stop: return false;
       case choice::leave: return true;
-      case choice::kill: chosen.killed.push_back({v.seq, {v.event.id(), v.event.type(), crashes}}); return true;
+      case choice::kill:
+        chosen.killed.push_back({v.seq, std::move(v.locked_by), {v.event.id(), v.event.type(), crashes}});
+        return true;
       case choice::take: break;
     }
+    chosen.taken_from.push_back({std::move(v.locked_by), std::string{r.text(available_at_column)}});
     chosen.take.push_back({.handle = {v.event.id(), request.token, v.seq},
                            .event = v.event,
                            .attempts = v.attempts,
@@ -176,12 +178,14 @@ void sql_store::take(connection& c, claim_request const& request, candidates& ch
   for (auto& k : chosen.killed) {
     auto const why =
         "crash budget exhausted: " + std::to_string(k.row.crashes) + " processes ended while they held this event";
-    if (c.execute(dialect_.kill, {from_now{}, std::string_view{why}, k.seq}) > 0)
+    if (c.execute(dialect_.kill, {from_now{}, std::string_view{why}, k.seq, or_null(k.owner)}) > 0)
       reply.killed.push_back(std::move(k.row));
   }
-  for (auto& t : chosen.take) {
-    if (c.execute(dialect_.take,
-                  {std::string_view{request.token}, from_now{}, from_now{request.lease}, t.handle.locator}) > 0) {
+  for (std::size_t i = 0; i < chosen.take.size(); ++i) {
+    auto& t = chosen.take[i];
+    auto const& seen = chosen.taken_from[i];
+    if (c.execute(dialect_.take, {std::string_view{request.token}, from_now{}, from_now{request.lease},
+                                  t.handle.locator, or_null(seen.owner), std::string_view{seen.available_at}}) > 0) {
       reply.rows.push_back(std::move(t));
     }
   }

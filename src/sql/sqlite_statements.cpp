@@ -30,7 +30,6 @@ dialect sqlite_statements(std::string const& table) {
   auto const t = [&](std::string_view sql) { return with_table(sql, table); };
   dialect d;
   d.kind = "sqlite";
-  d.claim_reads_first = true;
   d.begin = "BEGIN IMMEDIATE";
   d.commit = "COMMIT";
   d.rollback = "ROLLBACK";
@@ -41,7 +40,6 @@ dialect sqlite_statements(std::string const& table) {
         "payload_bytes) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)");
 
-  d.any_due = t("SELECT event_type, aggregate_type FROM outbox_event WHERE " PENDING " AND " CLAIMABLE " <= ?1");
   d.due = t("SELECT " ROW_COLUMNS ", " CLAIMABLE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
             " <= ?1 ORDER BY " CLAIMABLE ", seq");
   // What is pending is found in the index of what can be claimed, however many rows are done; then sorted.
@@ -52,10 +50,10 @@ dialect sqlite_statements(std::string const& table) {
   d.take =
       t("UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL), locked_by = ?1, locked_at = ?2, "
         "lease_until = ?3 "
-        "WHERE seq = ?4 AND " PENDING);
+        "WHERE seq = ?4 AND " PENDING " AND " CLAIMABLE " <= ?2 AND locked_by IS ?5 AND available_at = ?6");
   d.kill =
       t("UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL), status = 3, done_at = ?1, last_error = "
-        "?2, " NO_OWNER " WHERE seq = ?3 AND " PENDING);
+        "?2, " NO_OWNER " WHERE seq = ?3 AND " PENDING " AND " CLAIMABLE " <= ?1 AND locked_by IS ?4");
   d.next_due = t("SELECT " CLAIMABLE ", event_type, aggregate_type FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
                  " > ?1 ORDER BY " CLAIMABLE);
   d.next_grown = t("SELECT min(coalesce(inserted_at, created_at)) FROM outbox_event WHERE " PENDING " AND " CLAIMABLE

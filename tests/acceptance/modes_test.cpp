@@ -259,6 +259,29 @@ TYPED_TEST(Modes, AnAnswerThatMissesTheStopIsGivenUp) {
   EXPECT_EQ(this->row("a").status, event_status::retry) << "nobody listens any more";
 }
 
+TYPED_TEST(Modes, ACallThatDetachesDuringTheDestructorIsGivenUpToo) {
+  std::latch begun{1};
+  std::latch go_on{1};
+  std::optional<completion> open;
+  single_node_options o = this->options();
+  o.drain = 0ms;
+  o.listeners.on("t", [&](delivery const&, completion c) {
+    open = std::move(c);
+    begun.count_down();
+    go_on.wait();
+  });
+  auto n = std::make_optional(single_node(std::move(o)));
+  this->start(*n);
+  this->write(*n, "a");
+  begun.wait();
+  EXPECT_FALSE(n->stop(0ms));
+  std::jthread const ends{[&] { go_on.count_down(); }};
+  n.reset();
+  EXPECT_EQ(this->row("a").status, event_status::retry);
+  EXPECT_EQ(this->row("a").locked_by, "");
+  EXPECT_EQ(this->row("a").crashes, 0);
+}
+
 TYPED_TEST(Modes, Batches) {
   single_node_options o = this->options();
   o.listeners.on_batch("t", [this](std::span<delivery const> batch) {

@@ -42,7 +42,7 @@ class Race : public ::testing::Test {
   std::string deliver() {
     auto const t = core->with_engine([&](engine& e) { return e.start_next(clock->steady()).first; });
     if (!t) return {};
-    core->with_engine([&](engine& e) { e.finish(*t, {}, clock->steady()); });
+    core->with_engine([&](engine& e) { e.finish(*t, {done, {}}, clock->steady()); });
     return t->what.id();
   }
   bool settle() {

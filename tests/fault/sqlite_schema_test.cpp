@@ -193,7 +193,6 @@ TEST_F(Schema, R8_StatementsGoThroughTheirIndex) {
     EXPECT_THAT(p, ::testing::Not(HasSubstr("SCAN"))) << sql;
     EXPECT_THAT(p, ::testing::Not(HasSubstr("TEMP B-TREE"))) << sql;
   };
-  searches(d.any_due, "USING INDEX outbox_event_due (<expr><?)");
   searches(d.due, "USING INDEX outbox_event_due (<expr><?)");
   searches(d.next_due, "USING INDEX outbox_event_due (<expr>>?)");
   searches(d.release_token, "USING INDEX outbox_event_due (<expr>>?)");

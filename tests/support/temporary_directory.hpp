@@ -10,8 +10,8 @@ namespace outbox {
 
 class temporary_directory {
  public:
-  temporary_directory() {
-    auto pattern = (std::filesystem::temp_directory_path() / "outbox-XXXXXX").string();
+  explicit temporary_directory(std::filesystem::path const& in = std::filesystem::temp_directory_path()) {
+    auto pattern = (in / "outbox-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error{"cannot make a temporary directory"};
     path_ = pattern;
   }

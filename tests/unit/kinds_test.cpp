@@ -159,6 +159,61 @@ TEST_F(FanOut, ReplayKeepsWhatIsDone) {
   EXPECT_EQ(row("e").status, event_status::delivered);
 }
 
+TEST_F(FanOut, ReplayTriesAgainWhatDied) {
+  int a = 0;
+  bool repaired = false;
+  l.on("t", fan_out<>{}.to("a", [&](delivery const&) { ++a; }).to("b", [&](delivery const&) -> result {
+    if (repaired) return done;
+    return dead{"no such address"};
+  }));
+  make();
+  write("e");
+  n->run_until_idle();
+  ASSERT_EQ(row("e").status, event_status::dead);
+  EXPECT_EQ(row("e").last_error, "b is dead: no such address");
+  repaired = true;
+  EXPECT_TRUE(n->dead_events().replay("e"));
+  n->run_until_idle();
+  EXPECT_EQ(a, 1);
+  EXPECT_EQ(row("e").status, event_status::delivered);
+}
+
+TEST_F(FanOut, ATimeoutRemembersWhatIsDone) {
+  int a = 0;
+  std::vector<completion> open;
+  l.on("t",
+       fan_out<>{}
+           .to("a", [&](delivery const&) { ++a; })
+           .to("b", [&](delivery const&, completion c) { open.push_back(std::move(c)); })
+           .to("c", [&](delivery const&, completion c) { open.push_back(std::move(c)); }),
+       {.timeout = 1s});
+  make();
+  write("e");
+  n->run_until_idle();
+  open.at(0)(done);
+  clock->advance(1s);
+  n->run_until_idle();
+  EXPECT_EQ(row("e").attempts, 1);
+  EXPECT_EQ(row("e").progress, R"({"a":"done","b":"done"})");
+  clock->advance(1s);
+  n->run_until_idle();
+  EXPECT_EQ(a, 1);
+  EXPECT_THAT(open, SizeIs(3)) << "only c was asked again";
+}
+
+TEST_F(FanOut, WhatOutlivesTheNodeDoesNotKeepItsListeners) {
+  auto const kept = std::make_shared<int>(1);
+  std::optional<completion> open;
+  l.on("t", fan_out<>{}.to("a", [&open, kept](delivery const&, completion c) { open = std::move(c); }));
+  make();
+  write("e");
+  n->run_until_idle();
+  ASSERT_TRUE(open);
+  n.reset();
+  EXPECT_EQ(kept.use_count(), 1);
+  (*open)(done);
+}
+
 TEST_F(FanOut, TypedChildren) {
   int total = 0;
   l.on(fan_out<paid>{}
@@ -372,6 +427,17 @@ TEST_F(Asynchronous, WhatTheLastNodeLeftOpenMayBeADuplicate) {
   EXPECT_TRUE(seen->deliveries()[0].maybe_duplicate);
 }
 
+TEST_F(Asynchronous, AReadyMadeEventIsWrittenUnderItsId) {
+  l.on("t", [](delivery const&) {});
+  make();
+  memory::transaction tx{*table};
+  auto const e = event::json("t", "1");
+  EXPECT_EQ(n->writer().write(tx, e).str(), e.id());
+  tx.commit();
+  n->run_until_idle();
+  EXPECT_EQ(row(e.id()).status, event_status::delivered);
+}
+
 using Batches = Kinds;
 
 TEST_F(Batches, TakeWhatWaits) {
@@ -454,7 +520,48 @@ TEST_F(Batches, WhatCannotBeDecodedIsDeadAndTheRestIsDelivered) {
   EXPECT_THAT(row("bad").last_error, HasSubstr("cannot decode"));
 }
 
+TEST_F(Batches, AWrongNumberIsNoticedAlsoBesideWhatCannotBeDecoded) {
+  l.on_batch<paid>([&](std::span<paid const>, std::span<delivery const>) { return std::vector<result>{done, done}; });
+  make();
+  write("bad", "paid", "null");
+  write("good", "paid", "1");
+  n->run_until_idle();
+  EXPECT_EQ(row("good").last_error, "the listener gave 2 results for 1 events");
+  EXPECT_NE(row("bad").status, event_status::delivered);
+}
+
 using InFlight = Kinds;
+
+TEST_F(InFlight, ALimitedRouteLeavesTheSlotsToOthers) {
+  std::vector<completion> open;
+  l.on("slow", [&](delivery const&, completion c) { open.push_back(std::move(c)); },
+       {.timeout = 2s, .max_in_flight = 1});
+  l.on("t", [](delivery const&) {});
+  single_node_options o;
+  o.poll.batch = 4;
+  o.queue = {.hot = 8, .cold = 8};
+  make(std::move(o));
+  auto elsewhere = writer_only({.store = table, .log = nullptr, .clock = clock});
+  auto const put = [&](std::string const& id, std::string const& type) {
+    memory::transaction tx{*table};
+    elsewhere.writer().write(tx, type, "1", {.id = id});
+    tx.commit();
+  };
+  for (int i = 0; i < 50; ++i) put("slow" + std::to_string(i), "slow");
+  for (int i = 0; i < 20; ++i) write("hot" + std::to_string(i), "slow");
+  put("x", "t");
+  n->run_until_idle();
+  EXPECT_EQ(row("x").status, event_status::delivered) << "although seventy older ones wait";
+  EXPECT_LE(n->counters().held, 8U);
+  // And the slow ones go on, one at a time.
+  for (std::size_t i = 0; i < 70; ++i) {
+    ASSERT_EQ(open.size(), i + 1);
+    open.back()(done);
+    n->run_until_idle();
+  }
+  EXPECT_EQ(table->inspect().counts().done, 71U);
+  EXPECT_EQ(n->counters().timed_out, 0U);
+}
 
 TEST_F(InFlight, ARouteHasItsLimitAndOthersGoOn) {
   std::vector<completion> open;
@@ -561,9 +668,21 @@ TEST_F(Pauses, OtherNodesAndLaterLivesFollow) {
   EXPECT_THAT(n->paused(), ElementsAre(route_pause{"mail", ""}));
 }
 
-TEST_F(Pauses, NeedAnEventType) {
+TEST_F(Pauses, NeedTextThatAColumnCanHold) {
   make();
-  EXPECT_THROW(n->pause({}), error);
+  auto const refused = [&](route_pause const& p) {
+    try {
+      n->pause(p);
+    } catch (error const& e) {
+      return std::string{e.field()};
+    }
+    return std::string{"accepted"};
+  };
+  EXPECT_EQ(refused({}), "pause.event_type");
+  EXPECT_EQ(refused({std::string(129, 'x')}), "pause.event_type");
+  EXPECT_EQ(refused({"\xFF"}), "pause.event_type");
+  EXPECT_EQ(refused({"mail", std::string(65, 'x')}), "pause.aggregate_type");
+  EXPECT_EQ(refused({"mail"}), "accepted");
 }
 
 using Stepped = Kinds;
@@ -595,6 +714,44 @@ TEST_F(Stepped, IsNotForAStartedNodeNorForAStoppedOne) {
   auto other = multi_node({.store = table, .log = nullptr});
   other.start();
   EXPECT_THROW(other.run_until_idle(), error);
+}
+
+TEST_F(Stepped, IsNotForANodeThatOnlyWrites) {
+  make();
+  n->stop();
+  memory::transaction tx{*table};
+  auto writer = writer_only({.store = table, .log = nullptr});
+  writer.writer().write(tx, "t", "1", {.id = "a"});
+  tx.commit();
+  EXPECT_THROW(writer.run_until_idle(), error);
+  EXPECT_EQ(row("a").status, event_status::created) << "nobody killed it for want of a listener";
+}
+
+TEST_F(Stepped, AListenerMayStopItsNodeButNotRunIt) {
+  bool nested = false;
+  l.on("t", [&](delivery const&) {
+    try {
+      n->run_until_idle();
+    } catch (error const& e) {
+      nested = e.code() == errc::lifecycle;
+    }
+    EXPECT_FALSE(n->stop()) << "it only asks";
+  });
+  make();
+  write("a");
+  write("b");
+  n->run_until_idle();
+  EXPECT_TRUE(nested);
+  EXPECT_TRUE(n->stop());
+}
+
+TEST_F(Stepped, StopSaysWhetherEverythingWasFinished) {
+  std::optional<completion> open;
+  l.on("t", [&](delivery const&, completion c) { open = std::move(c); });
+  make();
+  write("a");
+  n->run_until_idle();
+  EXPECT_FALSE(n->stop());
 }
 
 TEST_F(Stepped, SomethingWithoutEndIsAnError) {

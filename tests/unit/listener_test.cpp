@@ -32,6 +32,7 @@ struct codec<paid> {
 namespace {
 
 struct no_call final : detail::call {
+  void remember(std::string) override {}
   completion answer_later() override { throw std::logic_error{"nobody answers later here"}; }
 };
 

@@ -139,6 +139,23 @@ TEST_F(Ordered, I5_WhatWaitsTooLongInTheQueueGoesBackAltogether) {
   EXPECT_EQ(n.deliver(), "quick");
 }
 
+TEST_F(Ordered, I5_APauseThatEndsLetsNothingOvertake) {
+  db.put("x");
+  db.put("a", "quick");
+  db.put("b");
+  n.look([](engine& e) { e.wake(); });
+  n.poll_all();
+  auto const x = n.start();
+  ASSERT_EQ(x->what.id(), "x");
+  n.core->pause({"quick", ""});
+  n.core->resume({"quick", ""});
+  n.finish(x, done);
+  while (n.settle()) {
+  }
+  n.poll_all();
+  EXPECT_EQ(n.deliver(), "a");
+}
+
 TEST_F(Ordered, I5_HasNoHotPath) {
   n.commit("a");
   EXPECT_EQ(db.row("a").locked_by, "");

@@ -133,6 +133,26 @@ TEST_F(Work, R7_NothingStartsInTheLastThirdOfALease) {
   EXPECT_TRUE(n.start());
 }
 
+TEST_F(Work, ABatchThatHangsIsOneWorkerThatHangs) {
+  stepper b{db, "b", [](node_settings& s) {
+              listeners l;
+              l.on_batch("t", [](std::span<delivery const> batch) { return std::vector<result>(batch.size(), done); });
+              s.routes = l.release();
+              s.engine.workers = 4;
+            }};
+  b.open();
+  for (int i = 0; i < 10; ++i) b.commit("e" + std::to_string(i));
+  auto const job = b.look([&](engine& e) { return e.start_next(b.now()); });
+  ASSERT_EQ(job.rest.size(), 9U);
+  b.advance(6min);
+  b.renew();
+  EXPECT_EQ(b.counters().timed_out, 10U);
+  EXPECT_EQ(b.look([](engine& e) { return e.unhealthy(); }), "");
+  b.finish(job.first, done);
+  for (auto const& t : job.rest) b.finish(t, done);
+  EXPECT_EQ(b.counters().late_results, 10U);
+}
+
 TEST_F(Work, WhatListenersThrowIsAnAnswerToo) {
   auto const thrown = [&](std::function<void()> f) {
     node_settings s = step_settings(db.store, db.clock);

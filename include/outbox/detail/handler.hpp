@@ -31,6 +31,9 @@ class OUTBOX_CORE_EXPORT call {
 
   /// At most once; the handler then answers with nothing.
   [[nodiscard]] virtual completion answer_later() = 0;
+
+  /// What is done so far, in case that the answer comes too late.
+  virtual void remember(std::string so_far) = 0;
 };
 
 /// May hold a move-only callable. Called by several threads at once.
@@ -137,6 +140,8 @@ class typed_handler final : public handler {
   F f_;
 };
 
+[[nodiscard]] OUTBOX_CORE_EXPORT failure wrong_number_of_results(std::size_t given, std::size_t wanted);
+
 template <class F>
 class plain_batch_handler final : public batch_handler {
  public:
@@ -165,7 +170,7 @@ class typed_batch_handler final : public batch_handler {
     }
     auto answers =
         values.empty() ? std::vector<result>{} : f_(std::span<T const>{values}, std::span<delivery const>{deliveries});
-    if (answers.size() != values.size()) return answers;  // the node says what is wrong with it
+    if (answers.size() != values.size()) throw wrong_number_of_results(answers.size(), values.size());
     std::vector<result> all;
     auto next = answers.begin();
     for (auto& r : results) all.push_back(r ? std::move(*r) : std::move(*next++));

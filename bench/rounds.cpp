@@ -1,0 +1,63 @@
+#include "rounds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace bench {
+
+double percentile(std::vector<double> values, double p) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  auto const at = p * static_cast<double>(values.size() - 1);
+  return values[static_cast<std::size_t>(std::lround(at))];
+}
+
+double median(std::vector<double> values) { return percentile(std::move(values), 0.5); }
+
+namespace {
+
+double spread_of(std::vector<double> const& values) {
+  auto const middle = median(values);
+  return middle == 0 ? 0 : (percentile(values, 0.75) - percentile(values, 0.25)) / middle;
+}
+
+}  // namespace
+
+bool row::reached() const noexcept {
+  auto const figure = ratio.value_or(ours);
+  return target.what == bar::kind::at_least ? figure >= target.value : figure <= target.value;
+}
+
+std::vector<row> interleave(settings const& s, std::vector<measured> const& names, side const& ours,
+                            side const& by_hand) {
+  std::vector<std::vector<double>> a(names.size()), b(names.size()), ratios(names.size());
+  for (int round = -1; round < s.rounds; ++round) {
+    bool const ours_first = round % 2 == 0;
+    auto x = ours_first ? ours() : by_hand();
+    auto y = ours_first ? by_hand() : ours();
+    if (!ours_first) std::swap(x, y);
+    std::fprintf(stderr, "\r%-28s %d of %d ", names.front().name.c_str(), round + 1, s.rounds);
+    if (round < 0) continue;  // caches and files are warm from here on
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      a[i].push_back(x.at(i));
+      b[i].push_back(y.at(i));
+      ratios[i].push_back(x[i] / y[i]);
+    }
+  }
+  std::fprintf(stderr, "\r%60s\r", "");
+  std::vector<row> rows;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    auto const& m = names[i];
+    rows.push_back({m.name, m.unit, median(a[i]), median(b[i]), median(a[i]) / median(b[i]), s.rounds,
+                    spread_of(ratios[i]), m.target, m.what});
+  }
+  return rows;
+}
+
+row alone(measured const& m, std::vector<double> figures) {
+  return {m.name,   m.unit, median(figures), {}, {}, static_cast<int>(figures.size()), spread_of(figures),
+          m.target, m.what};
+}
+
+}  // namespace bench

@@ -1,0 +1,151 @@
+// Delivering: hot from commit to DONE, and a table full of rows that nobody delivered yet.
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <outbox/outbox.hpp>
+#include <outbox/sqlite.hpp>
+#include <thread>
+
+#include "sqlite_by_hand.hpp"
+#include "suites.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace bench {
+namespace {
+
+constexpr int writers = 4;
+
+template <class Work>
+void on_threads(int count, Work&& work) {
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < count; ++t) threads.emplace_back([&work, t] { work(t); });
+}
+
+std::string id_of(int thread, int i) { return "0000000000000000-" + std::to_string(thread) + "-" + std::to_string(i); }
+
+void wait_until_done(std::string const& path, std::int64_t count) {
+  database const db{path};
+  auto const pending = db.prepare("SELECT 1 FROM outbox_event WHERE status IN (0, 2) LIMIT 1");
+  while (true) {
+    bool const some = sqlite3_step(pending.get()) == SQLITE_ROW;
+    sqlite3_reset(pending.get());
+    if (!some && db.number("SELECT count(*) FROM outbox_event WHERE status = 1") == count) return;
+    std::this_thread::sleep_for(std::chrono::microseconds{200});
+  }
+}
+
+}  // namespace
+
+rows sqlite_end_to_end(settings const& s, delivery_ledger& ledger) {
+  auto const each = static_cast<int>(250 * s.scale);
+  auto const ours = [&]() -> std::vector<double> {
+    outbox::temporary_directory const dir{s.directory};
+    auto const path = dir / "ours.db";
+    create_tables(path);
+    outbox::single_node_options o{.store = outbox::sqlite::open(path), .log = nullptr};
+    o.listeners.on("order.placed", [&](outbox::delivery const& d) { ledger.saw(d.id); });
+    auto node = outbox::single_node(std::move(o));
+    node.start();
+    while (!node.health().active) std::this_thread::yield();
+    auto const writer = node.writer();
+    ledger.forget();
+    auto const time = seconds([&] {
+      on_threads(writers, [&](int t) {
+        outbox::sqlite::connection db{path, std::chrono::seconds{60}};
+        sqlite3_stmt* raw = nullptr;
+        sqlite3_prepare_v3(db.handle(), "INSERT INTO orders (id, cents) VALUES (?1, 1999)", -1,
+                           SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
+        statement const order{raw};
+        for (int i = 0; i < each; ++i) {
+          auto id = id_of(t, i);
+          outbox::sqlite::transaction tx{db};
+          bind(order, 1, id);
+          sqlite3_step(order.get());
+          sqlite3_reset(order.get());
+          writer.write(tx, "order.placed", payload, {.id = std::move(id)});
+          tx.commit();
+        }
+      });
+      wait_until_done(path, writers * each);
+    });
+    return {writers * each / time};
+  };
+  auto const by_hand = [&]() -> std::vector<double> {
+    outbox::temporary_directory const dir{s.directory};
+    auto const path = dir / "by_hand.db";
+    create_tables(path);
+    auto const time = seconds([&] {
+      on_threads(writers, [&](int t) {
+        writer_by_hand hand{path};
+        for (int i = 0; i < each; ++i) hand.write(id_of(t, i), payload);
+      });
+    });
+    return {writers * each / time};
+  };
+  return interleave(s,
+                    {{"sqlite.end_to_end", "events/s", at_least(0.7),
+                      "4 writers, a listener that does nothing, until every event is DONE; by hand: the same writers, "
+                      "and nobody delivers"}},
+                    ours, by_hand);
+}
+
+rows sqlite_cold_drain(settings const& s, delivery_ledger& ledger) {
+  auto const count = static_cast<int>(100'000 * s.scale);
+  outbox::temporary_directory const dir{s.directory};
+  auto const full = dir / "full.db";
+  create_tables(full);
+  {
+    writer_by_hand hand{full};
+    hand.db().run("BEGIN IMMEDIATE");
+    for (int i = 0; i < count; ++i) hand.insert_event(id_of(0, i), payload);
+    hand.db().run("COMMIT");
+    hand.db().run("PRAGMA wal_checkpoint(TRUNCATE)");
+  }
+  auto const copy = [&](char const* name) {
+    auto path = dir / name;
+    for (auto const* end : {"", "-wal", "-shm"}) std::filesystem::remove(path + end);
+    std::filesystem::copy_file(full, path);
+    return path;
+  };
+  auto const ours = [&]() -> std::vector<double> {
+    auto const path = copy("ours.db");
+    outbox::single_node_options o{.store = outbox::sqlite::open(path), .workers = 1, .log = nullptr};
+    o.poll.batch = 1000;
+    o.queue.cold = 4000;
+    std::mutex mutex;
+    std::condition_variable all;
+    int seen = 0;
+    o.listeners.on("order.placed", [&](outbox::delivery const& d) {
+      ledger.saw(d.id);
+      std::lock_guard const lock{mutex};
+      if (++seen == count) all.notify_one();
+    });
+    ledger.forget();
+    auto node = outbox::single_node(std::move(o));
+    auto const time = seconds([&] {
+      node.start();
+      {
+        std::unique_lock lock{mutex};
+        all.wait(lock, [&] { return seen == count; });
+      }
+      wait_until_done(path, count);
+    });
+    return {count / time};
+  };
+  auto const by_hand = [&]() -> std::vector<double> {
+    auto const path = copy("by_hand.db");
+    drainer_by_hand hand{path};
+    auto const time = seconds([&] {
+      while (hand.drain_some(1000) > 0) {
+      }
+    });
+    return {count / time};
+  };
+  return interleave(s,
+                    {{"sqlite.cold_drain", "rows/s", at_least(0.6),
+                      "100,000 rows that nobody owns, from the claim to DONE, claims of 1000, one worker; by hand: a "
+                      "loop of a transaction that locks 1000 rows and one that marks them"}},
+                    ours, by_hand);
+}
+
+}  // namespace bench

@@ -1,0 +1,192 @@
+// How soon: from the commit to the listener, and from a retry's due instant to its call.
+#include <condition_variable>
+#include <mutex>
+#include <outbox/outbox.hpp>
+#include <outbox/sqlite.hpp>
+#include <thread>
+#include <unordered_map>
+
+#include "sqlite_by_hand.hpp"
+#include "suites.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace bench {
+namespace {
+
+using clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto between = 5ms;  // 200 a second
+
+double microseconds(clock::duration d) { return std::chrono::duration<double, std::micro>{d}.count(); }
+
+std::vector<double> p50_p99(std::vector<double> const& samples) {
+  return {percentile(samples, 0.5), percentile(samples, 0.99)};
+}
+
+// Runs `once(i)` at a steady pace.
+template <class F>
+void paced(int count, F&& once) {
+  auto next = clock::now();
+  for (int i = 0; i < count; ++i) {
+    std::this_thread::sleep_until(next);
+    next += between;
+    once(i);
+  }
+}
+
+// A thread that is handed one thing at a time: the least that any hand-over costs.
+class bare_hand_off {
+ public:
+  bare_hand_off()
+      : thread_{[this](std::stop_token const& stop) {
+          std::unique_lock lock{mutex_};
+          while (changed_.wait(lock, stop, [&] { return given_ > taken_; })) {
+            ++taken_;
+            entered_ = clock::now();
+            done_.notify_one();
+          }
+        }} {}
+  void give() {
+    {
+      std::lock_guard const lock{mutex_};
+      ++given_;
+    }
+    changed_.notify_one();
+  }
+  clock::time_point wait() {
+    std::unique_lock lock{mutex_};
+    done_.wait(lock, [&] { return taken_ == given_; });
+    return entered_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::condition_variable done_;
+  int given_ = 0, taken_ = 0;
+  clock::time_point entered_{};
+  std::jthread thread_;
+};
+
+// The listener's side of one event at a time.
+class arrival {
+ public:
+  void arrived() {
+    auto const now = clock::now();
+    std::lock_guard const lock{mutex_};
+    at_ = now;
+    ++count_;
+    changed_.notify_one();
+  }
+  clock::time_point wait_for(int count) {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [&] { return count_ >= count; });
+    return at_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+  clock::time_point at_{};
+};
+
+}  // namespace
+
+rows sqlite_hot_latency(settings const& s, delivery_ledger& ledger) {
+  auto const count = static_cast<int>(300 * s.scale);
+  auto const ours = [&]() -> std::vector<double> {
+    outbox::temporary_directory const dir{s.directory};
+    auto const path = dir / "ours.db";
+    create_tables(path);
+    outbox::single_node_options o{.store = outbox::sqlite::open(path), .log = nullptr};
+    arrival listener;
+    o.listeners.on("order.placed", [&](outbox::delivery const& d) {
+      listener.arrived();
+      ledger.saw(d.id);
+    });
+    auto node = outbox::single_node(std::move(o));
+    node.start();
+    while (!node.health().active) std::this_thread::yield();
+    ledger.forget();
+    outbox::sqlite::connection db{path};
+    std::vector<double> samples;
+    paced(count, [&](int i) {
+      outbox::sqlite::transaction tx{db};
+      node.writer().write(tx, "order.placed", payload);
+      tx.commit();
+      auto const committed = clock::now();
+      samples.push_back(std::max(0.0, microseconds(listener.wait_for(i + 1) - committed)));
+    });
+    return p50_p99(samples);
+  };
+  auto const by_hand = [&]() -> std::vector<double> {
+    outbox::temporary_directory const dir{s.directory};
+    auto const path = dir / "by_hand.db";
+    create_tables(path);
+    writer_by_hand hand{path};
+    bare_hand_off thread;
+    std::vector<double> samples;
+    paced(count, [&](int i) {
+      hand.db().run("BEGIN IMMEDIATE");
+      hand.insert_event("0000000000000000-" + std::to_string(i), payload);
+      hand.db().run("COMMIT");
+      auto const committed = clock::now();
+      thread.give();
+      samples.push_back(microseconds(thread.wait() - committed));
+    });
+    return p50_p99(samples);
+  };
+  std::string const what =
+      "commit() returned until the listener is entered, 200 a second; by hand: the same commit, then a mutex and a "
+      "condition variable to a waiting thread";
+  return interleave(
+      s, {{"sqlite.hot_latency.p50", "us", at_most(2), what}, {"sqlite.hot_latency.p99", "us", at_most(5), what}}, ours,
+      by_hand);
+}
+
+rows sqlite_retry_lateness(settings const& s) {
+  auto const count = static_cast<int>(200 * s.scale);
+  std::vector<double> figures;
+  for (int round = 0; round < s.rounds; ++round) {
+    outbox::temporary_directory const dir{s.directory};
+    auto const path = dir / "ours.db";
+    create_tables(path);
+    outbox::single_node_options o{.store = outbox::sqlite::open(path), .log = nullptr};
+    o.poll.every = 5s;
+    std::mutex mutex;
+    std::condition_variable all;
+    std::unordered_map<std::string, clock::time_point> due;
+    std::vector<double> late;
+    o.listeners.on("order.placed", [&](outbox::delivery const& d) -> outbox::result {
+      auto const now = clock::now();
+      std::lock_guard const lock{mutex};
+      if (d.attempt > 1) {
+        late.push_back(std::chrono::duration<double, std::milli>{now - due.at(d.id)}.count());
+        if (late.size() == static_cast<std::size_t>(count)) all.notify_one();
+        return outbox::done;
+      }
+      auto const wait = std::chrono::milliseconds{100 + due.size() * 7 % 900};
+      due[d.id] = now + wait;
+      return outbox::failed{"on purpose", wait};
+    });
+    auto node = outbox::single_node(std::move(o));
+    node.start();
+    while (!node.health().active) std::this_thread::yield();
+    outbox::sqlite::connection db{path};
+    for (int i = 0; i < count; ++i) {
+      outbox::sqlite::transaction tx{db};
+      node.writer().write(tx, "order.placed", payload);
+      tx.commit();
+    }
+    std::unique_lock lock{mutex};
+    all.wait(lock, [&] { return late.size() == static_cast<std::size_t>(count); });
+    figures.push_back(percentile(late, 0.99));
+  }
+  return {alone({"sqlite.retry_lateness.p99", "ms", at_most(50),
+                 "a retry's call after the instant that its failure asked for; the poll interval is 5 s"},
+                figures)};
+}
+
+}  // namespace bench

@@ -1,0 +1,44 @@
+// Writing from a sqlite3* that the application has, in a transaction that the application begins and ends.
+#include <sqlite3.h>
+
+#include <cstdio>
+#include <outbox/outbox.hpp>
+#include <outbox/sqlite.hpp>
+#include <thread>
+
+#include "example_files.hpp"
+
+int main() {
+  auto const path = fresh_database("raw");
+  auto store = outbox::sqlite::open(path);
+  outbox::listeners listeners;
+  listeners.on("order.placed", [](outbox::delivery const& d) {
+    std::printf("order %s came %s\n", d.event.payload().c_str(), d.source == outbox::source::hot ? "hot" : "cold");
+  });
+  auto box = outbox::single_node({.store = store, .listeners = std::move(listeners)});
+  box.start();
+  while (!box.health().active) std::this_thread::yield();
+  auto const wait = [&] {
+    while (store->inspect().counts().pending() > 0) std::this_thread::yield();
+  };
+
+  sqlite3* db = nullptr;
+  if (sqlite3_open(path.c_str(), &db) != SQLITE_OK) return 1;
+  sqlite3_busy_timeout(db, 5000);  // the store's threads write to the same file
+  sqlite3_exec(db, "CREATE TABLE orders (id INT)", nullptr, nullptr, nullptr);
+
+  // The application's own BEGIN and COMMIT: the poller finds the row within milliseconds of the commit.
+  sqlite3_exec(db, "BEGIN IMMEDIATE; INSERT INTO orders VALUES (1)", nullptr, nullptr, nullptr);
+  box.writer().write(db, "order.placed", "1");
+  sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr);
+  wait();
+
+  // The same handle in a transaction that can tell its end: the listener runs microseconds after the commit.
+  outbox::sqlite::transaction tx{db};
+  sqlite3_exec(db, "INSERT INTO orders VALUES (2)", nullptr, nullptr, nullptr);
+  box.writer().write(tx, "order.placed", "2");
+  tx.commit();
+  wait();
+
+  sqlite3_close(db);
+}

@@ -1,0 +1,56 @@
+// Two databases in one process: each has its own node, and nothing is global.
+#include <cstdio>
+#include <outbox/outbox.hpp>
+#include <outbox/sqlite.hpp>
+#include <thread>
+
+#include "example_files.hpp"
+
+namespace {
+
+struct shop {
+  explicit shop(std::string const& name)
+      : path{fresh_database(name)},
+        store{outbox::sqlite::open(path)},
+        box{outbox::single_node({.store = store, .listeners = listeners_of(name), .name = name})},
+        db{path} {
+    box.start();
+  }
+
+  static outbox::listeners listeners_of(std::string const& name) {
+    outbox::listeners l;
+    l.on("order.placed",
+         [name](outbox::delivery const& d) { std::printf("%s: %s\n", name.c_str(), d.event.payload().c_str()); });
+    return l;
+  }
+
+  void place(std::string const& order) {
+    outbox::sqlite::transaction tx{db};
+    box.writer().write(tx, "order.placed", order);
+    tx.commit();
+    while (store->inspect().counts().pending() > 0) std::this_thread::yield();
+  }
+
+  std::string path;
+  std::shared_ptr<outbox::store> store;
+  outbox::node box;
+  outbox::sqlite::connection db;
+};
+
+}  // namespace
+
+int main() {
+  shop books{"books"};
+  shop music{"music"};
+  books.place("1");
+  music.place("2");
+  books.place("3");
+
+  // A writer of one refuses the transaction of the other, before anything is written.
+  try {
+    outbox::sqlite::transaction tx{music.db};
+    books.box.writer().write(tx, "order.placed", "4");
+  } catch (outbox::error const& e) {
+    std::printf("refused: %s\n", e.code() == outbox::errc::wrong_transaction ? "wrong transaction" : e.what());
+  }
+}

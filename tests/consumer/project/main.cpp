@@ -1,0 +1,33 @@
+// Links what a service links: core, SQLite and the testing kit.
+#include <cstdio>
+#include <outbox/memory.hpp>
+#include <outbox/outbox.hpp>
+#include <outbox/sqlite.hpp>
+#include <outbox/testing.hpp>
+
+int main(int argc, char** argv) {
+  auto const clock = std::make_shared<outbox::testing::manual_clock>();
+  auto const store =
+      argc > 1 ? outbox::sqlite::open(argv[1], {.clock = clock}) : outbox::memory::open({.clock = clock});
+  int seen = 0;
+  outbox::listeners listeners;
+  listeners.on("greeting", [&](outbox::delivery const& d) {
+    ++seen;
+    std::printf("%s\n", d.event.payload().c_str());
+  });
+  auto box = outbox::single_node({.store = store, .listeners = std::move(listeners), .clock = clock});
+  box.run_until_idle();
+  if (argc > 1) {
+    outbox::sqlite::connection db{argv[1]};
+    outbox::sqlite::transaction tx{db};
+    box.writer().write(tx, "greeting", "\"hello\"");
+    tx.commit();
+  } else {
+    outbox::memory::transaction tx{*store};
+    box.writer().write(tx, "greeting", "\"hello\"");
+    tx.commit();
+  }
+  box.run_until_idle();
+  std::printf("outbox %s\n", std::string{outbox::version()}.c_str());
+  return seen == 1 ? 0 : 1;
+}

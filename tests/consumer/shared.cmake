@@ -1,0 +1,38 @@
+# Builds and installs the library with BUILD_SHARED_LIBS, builds a consumer against it, and runs that.
+function(run)
+  execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE out ERROR_VARIABLE out RESULT_VARIABLE code)
+  if(NOT code EQUAL 0)
+    message(FATAL_ERROR "${ARGN}\n${out}")
+  endif()
+  set(out "${out}" PARENT_SCOPE)
+endfunction()
+
+string(REPLACE "|" ";" COMMON "${COMMON}")
+set(source_dir ${SOURCE})
+get_filename_component(here ${CMAKE_CURRENT_LIST_DIR} ABSOLUTE)
+run(${CMAKE_COMMAND} -S ${source_dir} -B ${WORK}/library ${COMMON} -DBUILD_SHARED_LIBS=ON -DOUTBOX_TESTS=OFF
+  -DOUTBOX_EXAMPLES=OFF)
+run(${CMAKE_COMMAND} --build ${WORK}/library)
+file(REMOVE_RECURSE ${WORK}/prefix)
+run(${CMAKE_COMMAND} --install ${WORK}/library --prefix ${WORK}/prefix)
+run(${CMAKE_COMMAND} -S ${here}/project -B ${WORK}/consumer ${COMMON} -DHOW=find_package
+  -DCMAKE_PREFIX_PATH=${WORK}/prefix)
+run(${CMAKE_COMMAND} --build ${WORK}/consumer)
+file(REMOVE ${WORK}/shop.db ${WORK}/shop.db-wal ${WORK}/shop.db-shm)
+run(${WORK}/consumer/consumer ${WORK}/shop.db)
+if(NOT out MATCHES "hello")
+  message(FATAL_ERROR "the consumer said: ${out}")
+endif()
+
+# Only our own names may be visible: not those of what we use privately.
+file(GLOB_RECURSE libraries ${WORK}/prefix/lib/*.so)
+foreach(library IN LISTS libraries)
+  run(nm -D --defined-only -C ${library})
+  string(REPLACE "\n" ";" lines "${out}")
+  foreach(line IN LISTS lines)
+    if(line MATCHES "nlohmann|sqlite3_")
+      message(FATAL_ERROR "${library} exports ${line}")
+    endif()
+  endforeach()
+endforeach()
+message(STATUS "shared: ${libraries}")

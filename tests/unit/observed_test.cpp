@@ -1,0 +1,273 @@
+// What can be observed from outside: metrics, log lines, errors, and what hooks and operators are told.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <outbox/error.hpp>
+#include <outbox/memory.hpp>
+#include <outbox/outbox.hpp>
+#include <outbox/testing.hpp>
+
+#include "sim/forwarding_store.hpp"
+#include "support/waiting.hpp"
+
+namespace outbox {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct recording_metrics final : metrics {
+  void add(counter c, std::uint64_t n) noexcept override { counters[full_name(c)] += n; }
+  void set(gauge g, std::int64_t v) noexcept override {
+    gauges[full_name(g)] = v;
+    most[full_name(g)] = std::max(most[full_name(g)], v);
+  }
+  std::map<std::string, std::uint64_t> counters;
+  std::map<std::string, std::int64_t> gauges, most;
+};
+
+class Observed : public ::testing::Test {
+ protected:
+  single_node_options options() {
+    single_node_options o{.store = faulty, .listeners = std::move(l)};
+    o.clock = clock;
+    o.metrics = figures;
+    o.retry = {.max_attempts = 2, .backoff = {.base = 100ms, .cap = 100ms}};
+    o.log = [this](log_level level, std::string_view text) {
+      log.push_back(std::string{name(level)} + ": " + std::string{text});
+    };
+    return o;
+  }
+  void write(node& n, std::string const& id, std::string const& type = "t", event_options o = {}) {
+    memory::transaction tx{*table};
+    o.id = id;
+    n.writer().write(tx, type, "1", std::move(o));
+    tx.commit();
+  }
+  void fail(testing::operation what, testing::fault how, int times = 1) {
+    what_fails = what;
+    how_it_fails = how;
+    failures = times;
+  }
+  row_view row(std::string const& id) { return table->inspect().find(id).value(); }
+
+  std::shared_ptr<testing::manual_clock> clock = std::make_shared<testing::manual_clock>();
+  std::shared_ptr<store> table = memory::open({.clock = clock});
+  testing::operation what_fails{};
+  testing::fault how_it_fails = testing::fault::none;
+  int failures = 0;
+  std::map<testing::operation, int> asked;
+  std::shared_ptr<store> faulty = std::make_shared<testing::faulty_store>(table, [this](testing::operation what) {
+    asked[what] += 1;
+    return what == what_fails && failures > 0 ? (--failures, how_it_fails) : testing::fault::none;
+  });
+  std::shared_ptr<recording_metrics> figures = std::make_shared<recording_metrics>();
+  std::vector<std::string> log;
+  listeners l;
+};
+
+TEST_F(Observed, MetricsByTheirNames) {
+  std::map<std::string, result> answers{
+      {"done", done}, {"failed", failed{"x"}}, {"deferred", defer{1s}}, {"dead", dead{"x"}}};
+  l.on("t", [&](delivery const& d) { return answers.at(d.id); });
+  auto o = options();
+  o.queue.hot = 4;
+  auto n = single_node(std::move(o));
+  n.run_until_idle();
+  for (auto const* id : {"done", "failed", "deferred", "dead"}) write(n, id);
+  answers.insert({"dropped", done});
+  write(n, "dropped");
+  write(n, "later", "t", {.deliver_after = 1h});
+  n.run_until_idle();
+  auto& c = figures->counters;
+  EXPECT_EQ(c["outbox.enqueue.hot"], 4U);
+  EXPECT_EQ(c["outbox.enqueue.hot.dropped"], 1U);
+  EXPECT_EQ(c["outbox.enqueue.hot.skipped.delayed"], 1U);
+  EXPECT_EQ(c["outbox.enqueue.cold"], 1U);
+  EXPECT_EQ(c["outbox.dispatch.success"], 2U);
+  EXPECT_EQ(c["outbox.dispatch.failure"], 1U);
+  EXPECT_EQ(c["outbox.dispatch.deferred"], 1U);
+  EXPECT_EQ(c["outbox.dispatch.dead"], 1U);
+}
+
+TEST_F(Observed, GaugesByTheirNames) {
+  std::vector<completion> open;
+  l.on("t", [&](delivery const&, completion c) { open.push_back(std::move(c)); }, {.max_in_flight = 1});
+  auto n = single_node(options());
+  n.run_until_idle();
+  write(n, "a");
+  write(n, "b");
+  n.run_until_idle();
+  auto& g = figures->gauges;
+  EXPECT_EQ(g["outbox.queue.hot.depth"], 1) << "b waits for a";
+  EXPECT_EQ(g["outbox.held"], 2);
+  auto elsewhere = writer_only({.store = table, .log = nullptr, .clock = clock});
+  write(elsewhere, "c");
+  clock->advance(3s);
+  n.run_until_idle();
+  EXPECT_EQ(g["outbox.queue.cold.depth"], 1);
+  EXPECT_EQ(g["outbox.lag.oldest.ms"], 3000);
+}
+
+TEST_F(Observed, TheLogNamesWhatHooksAndInterceptorsThrow) {
+  struct bad_hook final : writer_hook {
+    void after_write(std::span<event const>) override { throw std::runtime_error{"hook"}; }
+  };
+  l.on("t", [](delivery const&) {});
+  auto o = options();
+  o.hook = std::make_shared<bad_hook>();
+  o.interceptors = {intercept_after([](delivery const&, result const&) { throw std::runtime_error{"after"}; })};
+  auto n = single_node(std::move(o));
+  n.run_until_idle();
+  write(n, "a");
+  n.run_until_idle();
+  EXPECT_THAT(log, Contains("warning: a writer hook failed: hook"));
+  EXPECT_THAT(log, Contains("warning: an interceptor failed after a delivery: after"));
+  EXPECT_EQ(row("a").status, event_status::delivered);
+}
+
+TEST_F(Observed, AnErrorThatIsNotTransientIsLoggedAsOneOnce) {
+  auto n = single_node(options());
+  n.run_until_idle();
+  log.clear();
+  fail(testing::operation::claim, testing::fault::refused, 3);
+  for (int i = 0; i < 5; ++i) {
+    clock->advance(10s);
+    n.run_until_idle();
+  }
+  EXPECT_EQ(std::ranges::count_if(log, [](auto const& line) { return line.starts_with("error: cannot claim"); }), 1);
+}
+
+TEST_F(Observed, AnInterceptorThatThrowsIsAFailureUpToItsEnd) {
+  std::vector<bool> told_of_failures;
+  l.on("t", [](delivery const&) {});
+  auto o = options();
+  o.interceptors = {intercept_after([&](delivery const&, result const& r) {
+                      told_of_failures.push_back(std::holds_alternative<failed>(r.value()));
+                    }),
+                    intercept_before([](delivery const&) { throw std::runtime_error{"not today"}; })};
+  auto n = single_node(std::move(o));
+  n.run_until_idle();
+  write(n, "a");
+  testing::run_until_done(n, *clock, *table);
+  EXPECT_EQ(row("a").status, event_status::dead);
+  EXPECT_EQ(row("a").attempts, 2);
+  EXPECT_EQ(row("a").last_error, "not today");
+  EXPECT_THAT(told_of_failures, ElementsAre(true, true)) << "the one before it was told of both";
+}
+
+TEST_F(Observed, AWriterOnlyNodeDeletesByAge) {
+  auto n =
+      writer_only({.store = table, .purge = age_purge_options{.keep = 1h, .batch = 2}, .log = nullptr, .clock = clock});
+  for (int i = 0; i < 5; ++i) write(n, "old" + std::to_string(i));
+  clock->advance(1h);
+  write(n, "young");
+  EXPECT_EQ(n.purge_once(), 5U);
+  EXPECT_EQ(table->inspect().counts().pending(), 1U);
+}
+
+TEST_F(Observed, PurgeTakesABatchPerTransactionAndSaysHowMany) {
+  l.on("t", [](delivery const&) {});
+  auto o = options();
+  o.purge = purge_options{.keep = 1h, .batch = 2};
+  auto n = single_node(std::move(o));
+  n.run_until_idle();
+  for (int i = 0; i < 5; ++i) write(n, "e" + std::to_string(i));
+  n.run_until_idle();
+  clock->advance(2h);
+  EXPECT_EQ(n.purge_once(), 5U);
+  EXPECT_EQ(asked[testing::operation::purge], 3);
+  EXPECT_THAT(log, Contains("info: purged 5 rows"));
+}
+
+TEST_F(Observed, AScheduledPurgeThatFailsIsLoggedAndTriedAgain) {
+  fail(testing::operation::purge, testing::fault::before);
+  auto o = options();
+  o.clock = nullptr;  // the schedule is real
+  o.purge = purge_options{.keep = 0ms, .every = 1s};
+  auto n = single_node(std::move(o));
+  n.start();
+  EXPECT_TRUE(eventually([&] { return asked[testing::operation::purge] >= 2; }));
+  n.stop();
+  EXPECT_THAT(log, Contains(HasSubstr("error: cannot purge")));
+}
+
+TEST_F(Observed, OperatorsAreToldWhenTheStoreFails) {
+  auto n = single_node(options());
+  fail(testing::operation::dead, testing::fault::before, 2);
+  EXPECT_THROW(static_cast<void>(n.dead_events().query()), error);
+  EXPECT_THROW(static_cast<void>(n.dead_events().count()), error);
+  fail(testing::operation::replay, testing::fault::before, 2);
+  EXPECT_THROW(n.dead_events().replay("x"), error);
+  EXPECT_THROW(n.dead_events().replay_all(), error);
+  fail(testing::operation::purge, testing::fault::before);
+  EXPECT_THROW(n.purge_once(), error);
+}
+
+TEST_F(Observed, UnreadablePausesAreSaidOnceAndHurtNobody) {
+  l.on("t", [](delivery const&) {});
+  auto n = single_node(options());
+  n.run_until_idle();
+  fail(testing::operation::pause, testing::fault::refused, 1000);
+  for (int i = 0; i < 5; ++i) {
+    clock->advance(8s);
+    n.run_until_idle();
+  }
+  EXPECT_EQ(
+      std::ranges::count_if(log, [](auto const& line) { return line.find("what is paused") != std::string::npos; }), 1);
+  write(n, "a");
+  n.run_until_idle();
+  EXPECT_EQ(row("a").status, event_status::delivered);
+}
+
+TEST_F(Observed, AStartThatFailsLeavesNoTraceInTheRegistry) {
+  auto n = single_node(options());
+  fail(testing::operation::pause, testing::fault::before);
+  EXPECT_THROW(n.start(), error);
+  EXPECT_TRUE(table->inspect().nodes().empty());
+}
+
+TEST(Modes, EachNeedsAStore) {
+  auto const refused = [](auto&& make) {
+    try {
+      static_cast<void>(make());
+    } catch (error const& e) {
+      return std::string{e.field()};
+    }
+    return std::string{"accepted"};
+  };
+  EXPECT_EQ(refused([] { return single_node({}); }), "store");
+  EXPECT_EQ(refused([] { return multi_node({}); }), "store");
+  EXPECT_EQ(refused([] { return ordered({}); }), "store");
+  EXPECT_EQ(refused([] { return writer_only({}); }), "store");
+}
+
+// A store that is atomic without a transaction takes a write whether or not one is active.
+TEST(Transactions, AStoreThatNeedsNoneTakesAWriteWithoutOne) {
+  struct no_transactions final : sim::forwarding_store {
+    using forwarding_store::forwarding_store;
+    store_capabilities capabilities() const noexcept override {
+      auto c = forwarding_store::capabilities();
+      c.requires_transaction = !atomic;
+      return c;
+    }
+    void insert(transaction_ref, std::span<insertion const> rows) override { inserted += rows.size(); }
+    bool atomic = true;
+    std::size_t inserted = 0;
+  };
+  auto const table = memory::open();
+  auto const store = std::make_shared<no_transactions>(table);
+  auto n = writer_only({.store = store, .log = nullptr});
+  memory::transaction tx{*table};
+  tx.rollback();
+  EXPECT_TRUE(n.writer().write(tx, "t", "1"));
+  EXPECT_EQ(store->inserted, 1U);
+  store->atomic = false;
+  EXPECT_THROW(n.writer().write(tx, "t", "1"), error);
+}
+
+}  // namespace
+}  // namespace outbox
