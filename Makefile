@@ -72,7 +72,7 @@ install:  ## install the library to PREFIX=/usr/local
 
 deb:  ## make Debian packages in build/deb and check them with lintian
 	@tools/install-packages deb
-	@cmake -S . -B build/deb -G Ninja $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_SHARED_LINKER_FLAGS=-Wl,-z,relro,-z,now -DOUTBOX_DEB=ON -DOUTBOX_TESTS=OFF -DOUTBOX_EXAMPLES=OFF --log-level=WARNING >/dev/null
+	@cmake -S . -B build/deb -G Ninja $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_SKIP_INSTALL_RPATH=ON -DCMAKE_SHARED_LINKER_FLAGS=-Wl,-z,relro,-z,now -DOUTBOX_DEB=ON -DOUTBOX_TESTS=OFF -DOUTBOX_EXAMPLES=OFF --log-level=WARNING >/dev/null
 	@cmake --build build/deb
 	@cd build/deb && rm -f *.deb && cpack -G DEB >/dev/null && ls *.deb
 	@lintian --fail-on error,warning build/deb/*.deb

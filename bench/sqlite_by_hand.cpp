@@ -51,11 +51,11 @@ std::int64_t database::number(std::string const& sql) const {
   return sqlite3_step(s.get()) == SQLITE_ROW ? sqlite3_column_int64(s.get(), 0) : 0;
 }
 
-void bind(statement const& s, int index, std::string_view text) {
+void put(statement const& s, int index, std::string_view text) {
   sqlite3_bind_text64(s.get(), index, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8);
 }
 
-void bind(statement const& s, int index, std::int64_t number) { sqlite3_bind_int64(s.get(), index, number); }
+void put(statement const& s, int index, std::int64_t number) { sqlite3_bind_int64(s.get(), index, number); }
 
 std::string now_text() {
   using namespace std::chrono;
@@ -79,15 +79,15 @@ writer_by_hand::writer_by_hand(std::string const& path, bool full)
 
 void writer_by_hand::insert_event(std::string_view id, std::string_view payload) {
   auto const now = now_text();
-  bind(event_, 1, id);
-  bind(event_, 2, payload);
-  bind(event_, 3, now);
+  put(event_, 1, id);
+  put(event_, 2, payload);
+  put(event_, 3, now);
   db_.step(event_);
 }
 
 void writer_by_hand::write(std::string_view id, std::string_view payload) {
   db_.step(begin_);
-  bind(order_, 1, id);
+  put(order_, 1, id);
   db_.step(order_);
   insert_event(id, payload);
   db_.step(commit_);
@@ -124,17 +124,17 @@ std::size_t drainer_by_hand::drain_some(std::size_t limit) {
   };
   auto const now = now_text();
   db_.step(begin_);
-  bind(due_, 1, now);
-  bind(due_, 2, static_cast<std::int64_t>(limit));
+  put(due_, 1, now);
+  put(due_, 2, static_cast<std::int64_t>(limit));
   while (sqlite3_step(due_.get()) == SQLITE_ROW) {
     rows.push_back({sqlite3_column_int64(due_.get(), 0), text(1), text(2), text(5)});
   }
   sqlite3_reset(due_.get());
   std::string const lease = "2999" + now.substr(4);
   for (auto const& r : rows) {
-    bind(lock_, 1, now);
-    bind(lock_, 2, lease);
-    bind(lock_, 3, r.seq);
+    put(lock_, 1, now);
+    put(lock_, 2, lease);
+    put(lock_, 3, r.seq);
     db_.step(lock_);
   }
   db_.step(commit_);
@@ -142,8 +142,8 @@ std::size_t drainer_by_hand::drain_some(std::size_t limit) {
   db_.step(begin_);
   auto const done = now_text();
   for (auto const& r : rows) {
-    bind(mark_, 1, done);
-    bind(mark_, 2, r.seq);
+    put(mark_, 1, done);
+    put(mark_, 2, r.seq);
     db_.step(mark_);
   }
   db_.step(commit_);

@@ -34,8 +34,8 @@ class database {
   std::unique_ptr<sqlite3, close_database> db_;
 };
 
-void bind(statement const& s, int index, std::string_view text);
-void bind(statement const& s, int index, std::int64_t number);
+void put(statement const& s, int index, std::string_view text);
+void put(statement const& s, int index, std::int64_t number);
 
 /// "YYYY-MM-DD HH:MM:SS.ffffff" of now.
 [[nodiscard]] std::string now_text();

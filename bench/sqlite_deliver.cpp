@@ -59,7 +59,7 @@ rows sqlite_end_to_end(settings const& s, delivery_ledger& ledger) {
         for (int i = 0; i < each; ++i) {
           auto id = id_of(t, i);
           outbox::sqlite::transaction tx{db};
-          bind(order, 1, id);
+          put(order, 1, id);
           sqlite3_step(order.get());
           sqlite3_reset(order.get());
           writer.write(tx, "order.placed", payload, {.id = std::move(id)});

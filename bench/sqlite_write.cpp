@@ -40,7 +40,7 @@ row write_one(settings const& s, bool full) {
       for (int i = 0; i < count; ++i) {
         auto id = id_of(++n);
         outbox::sqlite::transaction tx{db};
-        bind(order, 1, id);
+        put(order, 1, id);
         sqlite3_step(order.get());
         sqlite3_reset(order.get());
         writer.write(tx, "order.placed", payload, {.id = std::move(id)});

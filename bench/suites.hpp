@@ -18,9 +18,9 @@ namespace bench {
 class delivery_ledger {
  public:
   void saw(std::string const& id) {
-    auto& part = parts_[std::hash<std::string>{}(id) % parts];
-    std::lock_guard const lock{part.mutex};
-    if (++part.seen[id] > 1) duplicates_ += 1;
+    auto& p = parts_[std::hash<std::string>{}(id) % parts];
+    std::lock_guard const lock{p.mutex};
+    if (++p.seen[id] > 1) duplicates_ += 1;
   }
   void forget() {
     for (auto& p : parts_) p.seen.clear();

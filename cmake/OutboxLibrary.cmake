@@ -39,6 +39,7 @@ function(outbox_library component)
     EXPORT_NAME ${component} OUTPUT_NAME outbox-${component}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    INSTALL_RPATH "$ORIGIN"  # a component finds those that it needs beside it, wherever the tree is
     VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
 
   if(OUTBOX_INSTALL)

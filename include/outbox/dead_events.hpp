@@ -22,7 +22,7 @@ class OUTBOX_CORE_EXPORT dead_events {
   explicit dead_events(std::shared_ptr<store> s, std::function<void()> replayed = {})
       : store_{std::move(s)}, replayed_{std::move(replayed)} {}
 
-  /// Oldest first, at most `limit`.
+  /// In the order of writing, at most `limit`.
   [[nodiscard]] std::vector<dead_event> query(dead_filter const& filter = {}, std::size_t limit = 100) const;
   [[nodiscard]] std::uint64_t count(dead_filter const& filter = {}) const;
 

@@ -49,16 +49,18 @@ struct event_options {
   /// Default: none. A name must not be empty; neither names nor values may have CR, LF or NUL.
   outbox::v0::headers headers{};
 
-  /// When it happened, by the caller's clock: data only, nothing is ordered or timed by it. Default: now.
+  /// When it happened, by the caller's clock: data only, nothing is ordered or timed by it. Default: now by the
+  /// machine's clock, whatever clock a node has.
   std::optional<instant> occurred_at{};
 
   /// Not before this instant. Must not be before `occurred_at`. Default: at once. Excludes `deliver_after`.
   std::optional<instant> available_at{};
 
-  /// Not before this long after the insert, by the store's clock. Must be positive. Excludes `available_at`.
+  /// Not before this long after the insert, by the store's clock. 1 ms … 3650 days. Excludes `available_at`.
   std::optional<std::chrono::milliseconds> deliver_after{};
 
-  /// What an ordered node keeps in order. At most 128 characters. Default: the aggregate.
+  /// For whoever reads the events on and keeps an order by key, as a broker's partitions do: stored and handed to the
+  /// listener. `ordered` itself keeps one order for the whole table. At most 128 characters. Default: the aggregate.
   std::string ordering_key{};
 };
 
@@ -74,6 +76,7 @@ struct event_record {
   outbox::v0::headers headers;
   std::string payload;
   payload_kind kind = payload_kind::json;
+  std::size_t json_depth = 0;  ///< How deep a JSON payload nests.
   std::string content_type;
   std::string ordering_key;
   instant occurred_at{};

@@ -24,10 +24,10 @@ namespace outbox::inline v0 {
 
 /// How one route differs from its node.
 struct route_options {
-  /// In logs and metrics. Default: the event type.
+  /// In logs. Default: the event type.
   std::string name{};
 
-  /// How long a call may take. Default: the node's `listener_timeout`. Must be positive.
+  /// How long a call may take. Default: the node's `listener_timeout`. 1 ms … 24 h.
   std::optional<std::chrono::milliseconds> timeout{};
 
   /// Default: the node's `retry`. Not for `ordered`, which tries once.

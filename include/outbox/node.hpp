@@ -124,12 +124,14 @@ class OUTBOX_CORE_EXPORT node {
   std::size_t poll_once();
 
   /// Deletes now what is past `purge.keep` (its default if the node has no `purge`), batch by batch; how many rows.
-  /// Works whether or not the node runs. Throws what the store says.
+  /// Works whether or not the node runs. Throws what the store says, and `error` (invalid_option) on a writer_only node
+  /// without `purge`.
   std::size_t purge_once();
 
   /// Delivers nothing more of this type (and aggregate type, if one is given) until `resume()`: kept in the table, so
   /// for every node, which learn of it within a quarter of their lease, and across restarts. Listeners that run finish;
-  /// writing goes on. False if it was so before. Throws what the store says.
+  /// writing goes on. False if it was so before. Throws what the store says, and `error` (invalid_option) for names
+  /// that no event can have.
   bool pause(route_pause const& what);
   bool resume(route_pause const& what);
   [[nodiscard]] std::vector<route_pause> paused() const;

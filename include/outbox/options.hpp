@@ -81,7 +81,7 @@ struct single_node_options {
   /// Threads that call listeners. Default 4. 1 … 1024.
   std::size_t workers = 4;
 
-  /// In logs and `outbox_node`. Default: the host name.
+  /// In `outbox_node`, and in what others are told about this node. Default: the host name. At most 128 bytes.
   std::string name{};
 
   poll_options poll{};
@@ -100,7 +100,7 @@ struct single_node_options {
   /// Checked at `write()`.
   event_limits limits{};
 
-  /// How long `stop()` and the destructor let queued events finish. Default 5 s.
+  /// How long `stop()` and the destructor let queued events finish. Default 5 s. 0 … 24 h.
   std::chrono::milliseconds drain{5000};
 
   /// Default: `log_to_stderr`.
@@ -152,8 +152,9 @@ struct multi_node_options {
 ///
 /// Every event has one attempt, because a retry would hold up or reorder the rest: one that fails is DEAD and the next
 /// follows; `dead_events` brings it back. A deferred event holds up what follows until it is due again. Events with a
-/// delay of their own are outside the promise. Order is that of `seq`, which is the order of commits on SQLite; on
-/// other databases it is so for transactions that lock what they write about first.
+/// delay of their own are outside the promise. With `unroutable::leave` an event that nobody listens to holds up the
+/// rest too. Order is that of `seq`, which is the order of commits on SQLite; on other databases it is so for
+/// transactions that lock what they write about first.
 ///
 /// The fields mean what they mean in `single_node_options`.
 struct ordered_options {
@@ -191,9 +192,6 @@ struct age_purge_options {
 struct writer_only_options {
   /// Required.
   std::shared_ptr<outbox::v0::store> store{};
-
-  /// In logs and `outbox_node`. Default: the host name.
-  std::string name{};
 
   /// Checked at `write()`.
   event_limits limits{};

@@ -35,8 +35,8 @@ struct options {
 /// Opens the store in the file `path`, which is created if need be, in WAL mode and with `synchronous=FULL` on the
 /// store's connections: what is committed survives a power failure. Several processes may open the same file.
 ///
-/// Throws `error`: invalid_option (table), unavailable (cannot open, locked), store_failure (not a database, or a
-/// schema that is newer than this library, or older with `migrate` off).
+/// Throws `error`: invalid_option (table, or a path that is no file, as ":memory:"), unavailable (cannot open, locked),
+/// store_failure (not a database, or a schema that is newer than this library, or older with `migrate` off).
 [[nodiscard]] OUTBOX_SQLITE_EXPORT std::shared_ptr<store> open(std::string const& path, options o = {});
 
 /// What `migrate` did.
@@ -83,7 +83,8 @@ class OUTBOX_SQLITE_EXPORT transaction {
   [[nodiscard]] sqlite3* handle() const noexcept;
 
   /// Throws `error`. Transient: the transaction is still open and `commit()` may be tried again. in_doubt: it may or
-  /// may not have happened. Otherwise it is rolled back.
+  /// may not have happened. no_transaction: the application has ended it by SQL, and how is not known. Otherwise it is
+  /// rolled back.
   void commit();
   void rollback() noexcept;
 

@@ -1,8 +1,8 @@
 -- outbox, schema version 1, for SQLite.
 --
 -- Instants are text, 'YYYY-MM-DD HH:MM:SS.ffffff', UTC. Status: 0 NEW, 1 DONE, 2 RETRY, 3 DEAD.
--- A program in any language may insert rows with the first eleven columns (event_id to created_at, without done_at and
--- last_error); everything else has a default.
+-- A program in any language may insert rows with event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload,
+-- headers, status, attempts, available_at and created_at; everything else has a default.
 
 CREATE TABLE outbox_event (
   seq            INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used again, not even after a purge

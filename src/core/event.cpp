@@ -67,20 +67,22 @@ void check_payload_size(std::string_view payload, event_limits const& limits) {
   }
 }
 
-void check_depth(std::string_view json, event_limits const& limits) {
-  if (auto const depth = core::json_depth(json); depth > limits.json_depth) {
+void check_depth(std::size_t depth, event_limits const& limits) {
+  if (depth > limits.json_depth) {
     refuse("payload", "nests " + std::to_string(depth) + " deep, the limit is " + std::to_string(limits.json_depth));
   }
 }
 
-void check_payload(event_record const& r, event_limits const& limits) {
+void check_payload(event_record& r, event_limits const& limits) {
   check_payload_size(r.payload, limits);
   if (r.kind == payload_kind::bytes) {
     if (r.content_type.empty()) refuse("content_type", "must not be empty");
     return;
   }
-  if (!core::is_json(r.payload)) refuse("payload", "is not valid JSON");
-  check_depth(r.payload, limits);
+  auto const depth = core::json_depth(r.payload);
+  if (!depth) refuse("payload", "is not valid JSON");
+  r.json_depth = *depth;
+  check_depth(*depth, limits);
 }
 
 void check_times(event_record const& r) {
@@ -90,7 +92,7 @@ void check_times(event_record const& r) {
   if (r.available_at && *r.available_at < r.occurred_at) refuse("available_at", "must not be before occurred_at");
 }
 
-void check(event_record const& r, event_limits const& limits) {
+void check(event_record& r, event_limits const& limits) {
   if (r.id.empty()) refuse("id", "must not be empty");
   check_name("id", r.id, max_id);
   if (r.type.empty()) refuse("type", "must not be empty");
@@ -167,7 +169,7 @@ std::size_t event::size_bytes() const noexcept {
 
 void check_limits(event const& e, event_limits const& limits) {
   check_payload_size(e.payload(), limits);
-  if (e.kind() == payload_kind::json) check_depth(e.payload(), limits);
+  check_depth(e.record().json_depth, limits);
   check_headers(e.headers(), limits);
 }
 

@@ -2,15 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
 namespace outbox::inline v0::core {
 
-/// Strict JSON (RFC 8259) without NUL and without a byte order mark, so that no database refuses it inside the
-/// caller's transaction.
-[[nodiscard]] bool is_json(std::string_view text);
+/// How deep arrays and objects nest, 0 for a scalar; nothing if it is not strict JSON (RFC 8259): UTF-8 without NUL,
+/// without a byte order mark, with surrogates in pairs, so that no database refuses it inside the caller's transaction.
+/// One pass, and no allocation up to 64 levels: it is part of every write.
+[[nodiscard]] std::optional<std::size_t> json_depth(std::string_view text);
 
-/// How deep arrays and objects nest in valid JSON: 0 for a scalar.
-[[nodiscard]] std::size_t json_depth(std::string_view text) noexcept;
+[[nodiscard]] inline bool is_json(std::string_view text) { return json_depth(text).has_value(); }
 
 }  // namespace outbox::inline v0::core

@@ -152,6 +152,9 @@ std::size_t node_core::purge_once() {
   auto const p = settings_.purge.value_or(purge_options{});
   auto const by_age = settings_.age_purge.value_or(age_purge_options{});
   bool const writer_only = settings_.mode == node_mode::writer_only;
+  if (writer_only && !settings_.age_purge) {
+    throw error::about(errc::invalid_option, "purge", "is not set: nothing says which rows are old enough to delete");
+  }
   auto const batch = writer_only ? by_age.batch : p.batch;
   std::size_t total = 0;
   for (auto n = batch; n >= batch; total += n) {

@@ -155,7 +155,6 @@ node_settings settings_of(writer_only_options o) {
   s.mode = node_mode::writer_only;
   s.store = std::move(o.store);
   s.routes = std::make_unique<detail::routes>();
-  s.name = o.name.empty() ? host_name() : std::move(o.name);
   s.limits = o.limits;
   s.hook = std::move(o.hook);
   s.age_purge = o.purge;

@@ -11,7 +11,9 @@ bool continues(std::string_view s, std::size_t at) noexcept {
   return at < s.size() && (static_cast<unsigned char>(s[at]) & 0xC0U) == 0x80U;
 }
 
-// The length of the character at `at`, or 0 if there is none: the table of well-formed byte sequences of the standard.
+}  // namespace
+
+// The table of well-formed byte sequences of the standard.
 std::size_t character_at(std::string_view s, std::size_t at) noexcept {
   auto const lead = static_cast<unsigned char>(s[at]);
   if (lead < 0x80) return 1;
@@ -27,8 +29,6 @@ std::size_t character_at(std::string_view s, std::size_t at) noexcept {
   if (lead < 0xF0) return 3;
   return continues(s, at + 3) ? 4 : 0;
 }
-
-}  // namespace
 
 std::optional<std::size_t> utf8_length(std::string_view s) noexcept {
   std::size_t characters = 0;

@@ -8,6 +8,9 @@
 
 namespace outbox::inline v0::core {
 
+/// The length in bytes of the character at `at`, or 0 if there is none.
+[[nodiscard]] std::size_t character_at(std::string_view s, std::size_t at) noexcept;
+
 /// The number of characters (code points), or nothing if `s` is not UTF-8: overlong forms, surrogates and values past
 /// U+10FFFF are not.
 [[nodiscard]] std::optional<std::size_t> utf8_length(std::string_view s) noexcept;

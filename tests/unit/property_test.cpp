@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <outbox/error.hpp>
 #include <outbox/event.hpp>
 #include <outbox/retry.hpp>
 
 #include "core/header_codec.hpp"
+#include "core/json_text.hpp"
 #include "core/text.hpp"
 #include "core/ulid.hpp"
 
@@ -149,6 +151,44 @@ RC_GTEST_PROP(EventValidation, AcceptsOrNamesAField,
     RC_ASSERT(e.code() == errc::invalid_event);
     RC_ASSERT(!e.field().empty());
   }
+}
+
+// Text that is nearly JSON, of pieces that make up JSON; the judge is another parser.
+RC_GTEST_PROP(Json, IsValidWhenAnotherParserSaysSo, ()) {
+  static constexpr std::string_view pieces[] = {"{",        "}",
+                                                "[",        "]",
+                                                ",",        ":",
+                                                "\"",       "\"a\"",
+                                                " ",        "\n",
+                                                "1",        "-",
+                                                "0",        "01",
+                                                "1.5",      ".",
+                                                "1e3",      "E",
+                                                "+",        "true",
+                                                "fals",     "null",
+                                                "nul",      "\\",
+                                                "\\u0041",  "\\uD83D\\uDE00",
+                                                "\\uD800",  "\\uDC00",
+                                                "\\n",      "\\x",
+                                                "\xC3\xA9", "\xC3",
+                                                "\xFF",     "\t",
+                                                "\x01"};
+  auto const chosen =
+      *rc::gen::container<std::vector<std::size_t>>(rc::gen::inRange<std::size_t>(0, std::size(pieces)));
+  std::string text;
+  for (auto const i : chosen) text += pieces[i];
+  RC_ASSERT(core::is_json(text) == nlohmann::json::accept(text));
+}
+
+// What is JSON stays so until one byte is another.
+RC_GTEST_PROP(Json, AgreesOnValidTextWithOneByteChanged, (std::vector<std::string> const& words)) {
+  nlohmann::json value = nlohmann::json::array();
+  for (auto const& w : words) value.push_back({{"k", w.size()}, {"w", nlohmann::json::array({true, nullptr, 1.5e10})}});
+  auto text = value.dump();
+  RC_ASSERT(core::json_depth(text) == (words.empty() ? 1U : 3U));
+  auto const at = *rc::gen::inRange<std::size_t>(0, text.size());
+  text[at] = static_cast<char>(*rc::gen::inRange(1, 256));
+  RC_ASSERT(core::is_json(text) == nlohmann::json::accept(text));
 }
 
 }  // namespace

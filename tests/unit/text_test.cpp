@@ -41,6 +41,8 @@ TEST(JsonDepth, CountsBracketsOutsideStrings) {
   EXPECT_EQ(json_depth("[]"), 1U);
   EXPECT_EQ(json_depth(R"({"a":[{"b":1}],"c":[]})"), 3U);
   EXPECT_EQ(json_depth(R"("[[[\"[[[")"), 0U);
+  EXPECT_EQ(json_depth(std::string(100, '[') + std::string(100, ']')), 100U);
+  EXPECT_FALSE(json_depth(std::string(100, '[') + std::string(99, ']') + "}"));
 }
 
 TEST(HeaderCodec, NothingIsNothing) {

@@ -1,0 +1,460 @@
+// The pages beside the code: every C++ block compiles somewhere, every link leads somewhere, every table is complete.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <outbox/memory.hpp>
+#include <outbox/outbox.hpp>
+#include <outbox/sqlite.hpp>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using strings = std::vector<std::string>;
+
+fs::path root() { return OUTBOX_SOURCE_DIR; }
+
+std::string trimmed(std::string const& text) {
+  auto const first = text.find_first_not_of(" \t\r");
+  if (first == std::string::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+strings lines_of(fs::path const& file) {
+  std::ifstream in{file};
+  EXPECT_TRUE(in) << "cannot read " << file;
+  strings lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// Files below `directory` that end in one of these, in a fixed order.
+std::vector<fs::path> files_below(fs::path const& directory, strings const& extensions) {
+  std::vector<fs::path> found;
+  for (auto const& entry : fs::recursive_directory_iterator{directory}) {
+    if (std::ranges::find(extensions, entry.path().extension().string()) != extensions.end()) {
+      found.push_back(entry.path());
+    }
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+std::vector<fs::path> pages() {
+  auto all = files_below(root() / "docs", {".md"});
+  all.insert(all.begin(), root() / "README.md");
+  return all;
+}
+
+std::string shown(fs::path const& file) { return fs::relative(file, root()).string(); }
+
+// Lines that count: blank ones and indentation do not.
+strings normalised(strings const& lines) {
+  strings result;
+  for (auto const& line : lines) {
+    if (auto text = trimmed(line); !text.empty()) result.push_back(std::move(text));
+  }
+  return result;
+}
+
+struct code_block {
+  std::string language;
+  strings lines;
+};
+
+// The fenced blocks of a page, and in `prose` the lines outside them.
+std::vector<code_block> blocks_of(fs::path const& page, strings& prose) {
+  std::vector<code_block> blocks;
+  bool inside = false;
+  for (auto const& line : lines_of(page)) {
+    auto const text = trimmed(line);
+    if (text.starts_with("```")) {
+      if (!inside) blocks.push_back({trimmed(text.substr(3)), {}});
+      inside = !inside;
+    } else if (inside) {
+      blocks.back().lines.push_back(line);
+    } else {
+      prose.push_back(line);
+    }
+  }
+  EXPECT_FALSE(inside) << shown(page) << " has a block without an end";
+  return blocks;
+}
+
+TEST(Docs, EveryCppBlockIsAnExcerptOfAProgramThatIsBuilt) {
+  std::vector<strings> programs;
+  for (auto const* directory : {"docs/snippets", "examples"}) {
+    for (auto const& file : files_below(root() / directory, {".cpp", ".hpp"})) {
+      programs.push_back(normalised(lines_of(file)));
+    }
+  }
+  int checked = 0;
+  for (auto const& page : pages()) {
+    strings prose;
+    for (auto const& block : blocks_of(page, prose)) {
+      EXPECT_NE(block.language, "c++") << shown(page) << ": write ```cpp";
+      if (block.language != "cpp") continue;
+      ++checked;
+      auto const code = normalised(block.lines);
+      ASSERT_FALSE(code.empty()) << shown(page) << " has an empty block";
+      EXPECT_TRUE(std::ranges::any_of(
+          programs, [&](strings const& program) { return !std::ranges::search(program, code).empty(); }))
+          << shown(page) << ": the block that begins with\n  " << code.front()
+          << "\nis no excerpt of a file under docs/snippets or examples";
+    }
+  }
+  EXPECT_GT(checked, 20) << "the pages have lost their code";
+}
+
+TEST(Docs, EveryRelativeLinkLeadsToAFile) {
+  std::regex const code_span{"`[^`]*`"};
+  std::regex const link{R"(\]\(([^)\s]+)\))"};
+  int checked = 0;
+  for (auto const& page : pages()) {
+    strings prose;
+    blocks_of(page, prose);
+    for (auto const& line : prose) {
+      auto const text = std::regex_replace(line, code_span, "code");
+      for (std::sregex_iterator it{text.begin(), text.end(), link}, end; it != end; ++it) {
+        auto const target = (*it)[1].str();
+        if (target.starts_with('#') || target.find("://") != std::string::npos || target.starts_with("mailto:")) {
+          continue;
+        }
+        ++checked;
+        EXPECT_TRUE(fs::exists(page.parent_path() / target.substr(0, target.find('#'))))
+            << shown(page) << " links to " << target;
+      }
+    }
+  }
+  EXPECT_GT(checked, 20);
+}
+
+// The rows of a table that begin with a name in backticks, below the heading "## section"; the name without them.
+std::vector<strings> rows_of(std::string const& page, std::string const& section) {
+  std::vector<strings> rows;
+  bool there = false;
+  bool found = false;
+  for (auto const& line : lines_of(root() / "docs" / page)) {
+    if (line.starts_with("#")) there = line == "## " + section;
+    found = found || there;
+    if (!there || !line.starts_with("| `")) continue;
+    strings cells;
+    for (std::size_t at = 1; at < line.size();) {
+      auto const end = std::min(line.find('|', at), line.size());
+      cells.push_back(trimmed(line.substr(at, end - at)));
+      at = end + 1;
+    }
+    auto& name = cells.front();
+    name = name.substr(1, name.find('`', 1) - 1);
+    rows.push_back(std::move(cells));
+  }
+  EXPECT_TRUE(found) << page << " has no section '" << section << "'";
+  return rows;
+}
+
+strings column(std::vector<strings> const& rows, std::size_t index) {
+  strings cells;
+  for (auto const& row : rows) cells.push_back(index < row.size() ? row[index] : "");
+  return cells;
+}
+
+TEST(Docs, MetricsAreComplete) {
+  strings counters;
+  for (auto const c : outbox::all_counters()) counters.push_back(outbox::full_name(c));
+  strings gauges;
+  for (auto const g : outbox::all_gauges()) gauges.push_back(outbox::full_name(g));
+  EXPECT_EQ(column(rows_of("reference/metrics.md", "Counters"), 0), counters);
+  EXPECT_EQ(column(rows_of("reference/metrics.md", "Gauges"), 0), gauges);
+}
+
+TEST(Docs, ErrorsAreComplete) {
+  strings codes;
+  strings transient;
+  for (int i = 0; outbox::name(static_cast<outbox::errc>(i)) != "unknown"; ++i) {
+    outbox::error const e{static_cast<outbox::errc>(i), "an error"};
+    codes.emplace_back(outbox::name(e.code()));
+    transient.emplace_back(e.transient() ? "yes" : "no");
+  }
+  auto const rows = rows_of("reference/errors.md", "Codes");
+  EXPECT_EQ(column(rows, 0), codes);
+  EXPECT_EQ(column(rows, 2), transient);
+}
+
+TEST(Docs, ColumnsAreThoseOfTheSchema) {
+  std::regex const create{R"(CREATE TABLE (\w+) \()"};
+  std::regex const definition{R"(^\s+(\w+)\s+([A-Z]+(\(\d+\))?).*)"};
+  std::map<std::string, std::vector<strings>> tables;
+  std::string table;
+  for (auto const& line : lines_of(root() / "schema/sqlite/0001.sql")) {
+    std::smatch match;
+    if (std::regex_match(line, match, create)) {
+      table = match[1];
+    } else if (line.starts_with(")")) {
+      table.clear();
+    } else if (!table.empty() && std::regex_match(line, match, definition)) {
+      tables[table].push_back({match[1], "`" + match[2].str() + "`"});
+    }
+  }
+  ASSERT_EQ(tables.size(), 3U);
+  for (auto const& [name, columns] : tables) {
+    SCOPED_TRACE(name);
+    auto const rows = rows_of("reference/table.md", name);
+    EXPECT_EQ(column(rows, 0), column(columns, 0));
+    EXPECT_EQ(column(rows, 1), column(columns, 1));
+  }
+}
+
+// ---- reference/options.md
+//
+// Each struct is taken apart by a structured binding, so that a new field does not compile until it is listed here.
+
+struct option {
+  std::string field;
+  std::string value;
+  friend bool operator==(option const&, option const&) = default;
+};
+using option_list = std::vector<option>;
+
+std::string text(bool value) { return value ? "true" : "false"; }
+std::string text(std::size_t value) { return std::to_string(value); }
+std::string text(std::int32_t value) { return std::to_string(value); }
+
+// In the largest unit that leaves no rest; a single day is 24 h.
+std::string text(milliseconds value) {
+  struct unit {
+    milliseconds length;
+    char const* name;
+  };
+  unit const units[] = {{std::chrono::days{1}, " days"},
+                        {std::chrono::hours{1}, " h"},
+                        {std::chrono::minutes{1}, " min"},
+                        {std::chrono::seconds{1}, " s"}};
+  if (value.count() == 0) return "0";
+  if (value == std::chrono::days{1}) return "24 h";
+  for (auto const& u : units) {
+    if (value % u.length == milliseconds{0}) return std::to_string(value / u.length) + u.name;
+  }
+  return std::to_string(value.count()) + " ms";
+}
+
+std::string bytes(std::size_t value) {
+  constexpr std::size_t mebi = std::size_t{1} << 20;
+  return value % mebi == 0 ? std::to_string(value / mebi) + " MiB" : std::to_string(value >> 10U) + " KiB";
+}
+
+// What a page says of a field that has no value.
+std::string unset(bool empty, std::string const& meaning) { return empty ? meaning : "has a value"; }
+
+std::string text(outbox::unroutable value) {
+  switch (value) {
+    case outbox::unroutable::dead: return "dead";
+    case outbox::unroutable::leave: return "leave";
+  }
+  return "unknown";
+}
+
+std::string text(outbox::log_function const& f) {
+  auto const* const target = f.target<void (*)(outbox::log_level, std::string_view)>();
+  return target != nullptr && *target == &outbox::log_to_stderr ? "log_to_stderr" : "another function";
+}
+
+option_list options_of(outbox::poll_options const& o) {
+  auto const& [every, batch, skip_recent] = o;
+  return {{"poll.every", text(every)}, {"poll.batch", text(batch)}, {"poll.skip_recent", text(skip_recent)}};
+}
+
+option_list options_of(outbox::queue_options const& o) {
+  auto const& [hot, cold, size] = o;
+  return {{"queue.hot", text(hot)}, {"queue.cold", text(cold)}, {"queue.bytes", bytes(size)}};
+}
+
+option_list options_of(outbox::lease_options const& o) {
+  auto const& [duration, max_crashes] = o;
+  return {{"lease.duration", text(duration)}, {"lease.max_crashes", text(max_crashes)}};
+}
+
+option_list options_of(outbox::backoff const& o) {
+  auto const& [base, cap] = o;
+  return {{"retry.backoff.base", text(base)}, {"retry.backoff.cap", text(cap)}};
+}
+
+option_list options_of(outbox::retry_policy const& o);
+option_list options_of(outbox::event_limits const& o);
+
+// A struct within a struct: the page links to its section, and its values must be the ones that are listed there.
+template <class T>
+std::string nested(T const& value, std::string const& name) {
+  return options_of(value) == options_of(T{}) ? "[" + name + "](#" + name + ")" : "other values than its own";
+}
+
+option_list options_of(outbox::retry_policy const& o) {
+  auto const& [max_attempts, wait] = o;
+  return {{"retry.max_attempts", text(max_attempts)}, {"retry.backoff", nested(wait, "backoff")}};
+}
+
+option_list options_of(outbox::purge_options const& o) {
+  auto const& [keep, batch, every, done, dead] = o;
+  return {{"purge.keep", text(keep)},
+          {"purge.batch", text(batch)},
+          {"purge.every", text(every)},
+          {"purge.done", text(done)},
+          {"purge.dead", text(dead)}};
+}
+
+option_list options_of(outbox::age_purge_options const& o) {
+  auto const& [keep, batch, every] = o;
+  return {{"purge.keep", text(keep)}, {"purge.batch", text(batch)}, {"purge.every", text(every)}};
+}
+
+option_list options_of(outbox::event_limits const& o) {
+  auto const& [payload_bytes, header_count, header_bytes, json_depth] = o;
+  return {{"limits.payload_bytes", bytes(payload_bytes)},
+          {"limits.header_count", text(header_count)},
+          {"limits.header_bytes", bytes(header_bytes)},
+          {"limits.json_depth", text(json_depth)}};
+}
+
+option_list options_of(outbox::event_options const& o) {
+  auto const& [id, about, tenant, headers, occurred_at, available_at, deliver_after, ordering_key] = o;
+  auto const& [aggregate_type, aggregate_id] = about;
+  return {{"id", unset(id.empty(), "a new ULID")},
+          {"aggregate.type", unset(aggregate_type.empty(), "none")},
+          {"aggregate.id", unset(aggregate_id.empty(), "none")},
+          {"tenant", unset(tenant.empty(), "none")},
+          {"headers", unset(headers.empty(), "none")},
+          {"occurred_at", unset(!occurred_at, "now")},
+          {"available_at", unset(!available_at, "at once")},
+          {"deliver_after", unset(!deliver_after, "at once")},
+          {"ordering_key", unset(ordering_key.empty(), "the aggregate")}};
+}
+
+option_list options_of(outbox::route_options const& o) {
+  auto const& [name, timeout, retry, max_in_flight] = o;
+  return {{"name", unset(name.empty(), "the event type")},
+          {"timeout", unset(!timeout, "the node's `listener_timeout`")},
+          {"retry", unset(!retry, "the node's `retry`")},
+          {"max_in_flight", unset(!max_in_flight, "no limit")}};
+}
+
+option_list options_of(outbox::batch_options const& o) {
+  auto const& [name, timeout, retry, max_in_flight, max_batch] = o;
+  return {{"name", unset(name.empty(), "the event type")},
+          {"timeout", unset(!timeout, "the node's `listener_timeout`")},
+          {"retry", unset(!retry, "the node's `retry`")},
+          {"max_in_flight", unset(!max_in_flight, "no limit")},
+          {"max_batch", text(max_batch)}};
+}
+
+// The same fields in the same order.
+template <class Options>
+  requires(std::same_as<Options, outbox::single_node_options> || std::same_as<Options, outbox::multi_node_options>)
+option_list options_of(Options const& o) {
+  auto const& [store, listeners, workers, name, poll, retry, queue, lease, listener_timeout, hot_path, unroutable,
+               limits, drain, log, metrics, clock, purge, hook, interceptors] = o;
+  return {{"store", unset(!store, "none")},
+          {"listeners", "none"},
+          {"workers", text(workers)},
+          {"name", unset(name.empty(), "the host name")},
+          {"poll", nested(poll, "poll_options")},
+          {"retry", nested(retry, "retry_policy")},
+          {"queue", nested(queue, "queue_options")},
+          {"lease", nested(lease, "lease_options")},
+          {"listener_timeout", text(listener_timeout)},
+          {"hot_path", text(hot_path)},
+          {"unroutable", text(unroutable)},
+          {"limits", nested(limits, "event_limits")},
+          {"drain", text(drain)},
+          {"log", text(log)},
+          {"metrics", unset(!metrics, "none")},
+          {"clock", unset(!clock, "the machine's clock")},
+          {"purge", unset(!purge, "nothing is purged")},
+          {"hook", unset(!hook, "none")},
+          {"interceptors", unset(interceptors.empty(), "none")}};
+}
+
+option_list options_of(outbox::ordered_options const& o) {
+  auto const& [store, listeners, name, poll, lease, listener_timeout, unroutable, limits, drain, log, metrics, clock,
+               purge, hook, interceptors] = o;
+  return {{"store", unset(!store, "none")},
+          {"listeners", "none"},
+          {"name", unset(name.empty(), "the host name")},
+          {"poll", nested(poll, "poll_options")},
+          {"lease", nested(lease, "lease_options")},
+          {"listener_timeout", text(listener_timeout)},
+          {"unroutable", text(unroutable)},
+          {"limits", nested(limits, "event_limits")},
+          {"drain", text(drain)},
+          {"log", text(log)},
+          {"metrics", unset(!metrics, "none")},
+          {"clock", unset(!clock, "the machine's clock")},
+          {"purge", unset(!purge, "nothing is purged")},
+          {"hook", unset(!hook, "none")},
+          {"interceptors", unset(interceptors.empty(), "none")}};
+}
+
+option_list options_of(outbox::writer_only_options const& o) {
+  auto const& [store, limits, hook, purge, log, clock] = o;
+  return {{"store", unset(!store, "none")},
+          {"limits", nested(limits, "event_limits")},
+          {"hook", unset(!hook, "none")},
+          {"purge", unset(!purge, "nothing is purged")},
+          {"log", text(log)},
+          {"clock", unset(!clock, "the machine's clock")}};
+}
+
+option_list options_of(outbox::sqlite::options const& o) {
+  auto const& [table, busy_timeout, migrate, clock] = o;
+  return {{"table", table},
+          {"busy_timeout", text(busy_timeout)},
+          {"migrate", text(migrate)},
+          {"clock", unset(!clock, "the machine's clock")}};
+}
+
+option_list options_of(outbox::memory::options const& o) {
+  auto const& [clock, erase_done, at_commit] = o;
+  return {{"clock", unset(!clock, "the machine's clock")},
+          {"erase_done", text(erase_done)},
+          {"at_commit", unset(!at_commit, "ok")}};
+}
+
+template <class Options>
+void expect_section(std::string const& section) {
+  SCOPED_TRACE(section);
+  auto const rows = rows_of("reference/options.md", section);
+  strings fields;
+  strings values;
+  for (auto const& [field, value] : options_of(Options{})) {
+    fields.push_back(field);
+    values.push_back(value);
+  }
+  EXPECT_EQ(column(rows, 0), fields);
+  EXPECT_EQ(column(rows, 1), values);
+}
+
+TEST(Docs, OptionsAreCompleteAndHaveTheDefaultsOfTheHeaders) {
+  expect_section<outbox::single_node_options>("single_node_options");
+  expect_section<outbox::multi_node_options>("multi_node_options");
+  expect_section<outbox::ordered_options>("ordered_options");
+  expect_section<outbox::writer_only_options>("writer_only_options");
+  expect_section<outbox::poll_options>("poll_options");
+  expect_section<outbox::queue_options>("queue_options");
+  expect_section<outbox::lease_options>("lease_options");
+  expect_section<outbox::retry_policy>("retry_policy");
+  expect_section<outbox::backoff>("backoff");
+  expect_section<outbox::purge_options>("purge_options");
+  expect_section<outbox::age_purge_options>("age_purge_options");
+  expect_section<outbox::event_limits>("event_limits");
+  expect_section<outbox::event_options>("event_options");
+  expect_section<outbox::route_options>("route_options");
+  expect_section<outbox::batch_options>("batch_options");
+  expect_section<outbox::sqlite::options>("sqlite::options");
+  expect_section<outbox::memory::options>("memory::options");
+}
+
+}  // namespace
