@@ -166,6 +166,29 @@ TYPED_TEST(Modes, FairDraining) {
               ElementsAre("hot", "hot", "cold", "hot", "hot", "cold", "hot", "hot", "cold", "hot", "hot"));
 }
 
+TYPED_TEST(Modes, AsManyListenersAtOnceAsThereAreWorkers) {
+  constexpr int workers = 3;
+  std::latch all_busy{workers};
+  std::atomic<int> running = 0;
+  std::atomic<int> most = 0;
+  single_node_options o = this->options();
+  o.workers = workers;
+  o.listeners.on("t", [&](delivery const& d) {
+    int const now = ++running;
+    for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+    }
+    if (this->seen.of(d.id) == 0 && !all_busy.try_wait()) all_busy.arrive_and_wait();
+    this->seen.add(d.id);
+    --running;
+  });
+  auto n = single_node(std::move(o));
+  for (int i = 0; i < 12; ++i) this->write(n, "e" + std::to_string(i));
+  this->start(n);
+  ASSERT_TRUE(this->settled());
+  EXPECT_EQ(most, workers);
+  EXPECT_EQ(this->seen.total(), 12U);
+}
+
 TYPED_TEST(Modes, InFlightDedupe) {
   // The poller looks all the time while the hot path delivers; no event is seen twice.
   single_node_options o = this->options();

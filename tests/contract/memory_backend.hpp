@@ -11,6 +11,8 @@ class memory_backend final : public backend {
  public:
   static constexpr char const* name = "memory";
 
+  explicit memory_backend(bool erase_done = false) : store_{memory::open({.clock = clock_, .erase_done = erase_done})} {}
+
   outbox::store& store() override { return *store_; }
   std::unique_ptr<caller_transaction> begin() override { return std::make_unique<caller>(*store_); }
   void advance(std::chrono::milliseconds by) override { clock_->advance(by); }
@@ -31,7 +33,21 @@ class memory_backend final : public backend {
   };
 
   std::shared_ptr<testing::manual_clock> clock_ = std::make_shared<testing::manual_clock>();
-  std::shared_ptr<outbox::store> store_ = memory::open({.clock = clock_});
+  std::shared_ptr<outbox::store> store_;
+};
+
+/// The same, but a row that is done is gone.
+class erasing_backend final : public backend {
+ public:
+  static constexpr char const* name = "erasing";
+
+  outbox::store& store() override { return memory_.store(); }
+  std::unique_ptr<caller_transaction> begin() override { return memory_.begin(); }
+  void advance(std::chrono::milliseconds by) override { memory_.advance(by); }
+  std::unique_ptr<backend> other() override { return std::make_unique<erasing_backend>(); }
+
+ private:
+  memory_backend memory_{/*erase_done=*/true};
 };
 
 }  // namespace outbox::contract

@@ -105,7 +105,7 @@ class StoreContract : public ::testing::Test {
 };
 
 // A new store joins the suite here.
-using Stores = ::testing::Types<memory_backend, sqlite_backend>;
+using Stores = ::testing::Types<memory_backend, erasing_backend, sqlite_backend>;
 
 struct store_name {
   template <class Backend>

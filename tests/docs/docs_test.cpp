@@ -164,6 +164,31 @@ strings column(std::vector<strings> const& rows, std::size_t index) {
   return cells;
 }
 
+// `Suite.Name` on the page of the specifications is a case of ours.
+TEST(Docs, EveryTestThatProvesASpecificationExists) {
+  std::string sources;
+  for (auto const& file : files_below(root() / "tests", {".cpp", ".hpp", ".txt"})) {
+    for (auto const& line : lines_of(file)) sources += trimmed(line) + "\n";
+  }
+  std::regex const name{"`([A-Za-z_]+)\\.([A-Za-z0-9_]+)`"};
+  std::size_t names = 0;
+  for (auto const& line : lines_of(root() / "docs/seeds.md")) {
+    for (std::sregex_iterator it{line.begin(), line.end(), name}, end; it != end; ++it) {
+      auto const suite = (*it)[1].str();
+      auto const test = (*it)[2].str();
+      if (suite == "compile_fail") {
+        EXPECT_NE(sources.find("outbox_must_not_compile(" + test), std::string::npos) << test;
+      } else if (std::isupper(static_cast<unsigned char>(suite.front())) != 0) {
+        EXPECT_NE(sources.find("(" + suite + ", " + test), std::string::npos) << suite << "." << test;
+      } else {
+        continue;
+      }
+      ++names;
+    }
+  }
+  EXPECT_GT(names, 200U);
+}
+
 TEST(Docs, MetricsAreComplete) {
   strings counters;
   for (auto const c : outbox::all_counters()) counters.push_back(outbox::full_name(c));

@@ -72,6 +72,22 @@ TEST_F(Foreign, AnotherProcessesCommitIsNoticedWithinMilliseconds) {
   EXPECT_TRUE(seen.reach(1));
 }
 
+TEST_F(Foreign, LockColumnsFollowTheOwner) {
+  auto const store = sqlite::open(path);
+  shell(plain_insert("a", "'2026-01-01 00:00:00'"));
+  shell(plain_insert("b", "'2026-01-01 00:00:00'"));
+  auto const locks = [&] {
+    return shell("SELECT coalesce(locked_by, '-'), locked_at IS NULL, lease_until IS NULL FROM outbox_event;");
+  };
+  EXPECT_EQ(locks(), "-|1|1\n-|1|1\n");
+  auto const rows = store->claim({.token = "n/1", .lease = std::chrono::seconds{30}}).rows;
+  EXPECT_EQ(locks(), "n/1|0|0\nn/1|0|0\n");
+  std::vector<settlement> const ends{{.row = rows.at(0).handle, .what = outcome::delivered},
+                                     {.row = rows.at(1).handle, .what = outcome::dead, .error = "no"}};
+  EXPECT_EQ(store->settle(ends), std::vector<bool>(2, true));
+  EXPECT_EQ(locks(), "-|1|1\n-|1|1\n");
+}
+
 TEST_F(Foreign, ARawHandlesCommitIsNoticedToo) {
   auto n = single_node(options());
   n.start();

@@ -22,13 +22,19 @@ struct paid {
   static constexpr std::string_view event_type = "paid";
   int amount = 0;
 };
+int encoded_times = 0;
+int decoded_times = 0;
 
 }  // namespace
 
 template <>
 struct codec<paid> {
-  static encoded encode(paid const& p) { return {std::to_string(p.amount)}; }
+  static encoded encode(paid const& p) {
+    ++encoded_times;
+    return {std::to_string(p.amount)};
+  }
   static paid decode(event const& e) {
+    ++decoded_times;
     if (e.payload() == "null") throw std::runtime_error{"no amount"};
     return {std::stoi(e.payload())};
   }
@@ -436,6 +442,24 @@ TEST_F(Asynchronous, AReadyMadeEventIsWrittenUnderItsId) {
   tx.commit();
   n->run_until_idle();
   EXPECT_EQ(row(e.id()).status, event_status::delivered);
+}
+
+using Typed = Kinds;
+
+TEST_F(Typed, ACodecIsAskedOncePerWriteAndOncePerDelivery) {
+  l.on<paid>([](paid const& p) -> result {
+    if (p.amount == 1) return failed{"again"};
+    return done;
+  });
+  make();
+  encoded_times = decoded_times = 0;
+  memory::transaction tx{*table};
+  n->writer().write(tx, paid{2});
+  n->writer().write(tx, paid{1});
+  tx.commit();
+  EXPECT_EQ(encoded_times, 2);
+  settle_all();
+  EXPECT_EQ(decoded_times, 1 + 3) << "three attempts of the second";
 }
 
 using Batches = Kinds;
