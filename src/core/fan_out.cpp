@@ -212,6 +212,7 @@ class fan_out_handler final : public detail::handler {
  public:
   explicit fan_out_handler(std::vector<fan_out_child> children) : children_{std::move(children)} {
     std::vector<std::string> names;
+    names.reserve(children_.size());
     for (auto const& c : children_) names.push_back(c.name);
     names_ = std::make_shared<std::vector<std::string> const>(std::move(names));
   }

@@ -25,6 +25,7 @@ std::vector<recorded_delivery> recorder::deliveries() const {
 std::vector<std::string> recorder::ids() const {
   std::lock_guard const lock{mutex_};
   std::vector<std::string> ids;
+  ids.reserve(deliveries_.size());
   for (auto const& d : deliveries_) ids.push_back(d.what.id());
   return ids;
 }

@@ -175,7 +175,7 @@ TYPED_TEST(Modes, AsManyListenersAtOnceAsThereAreWorkers) {
   o.workers = workers;
   o.listeners.on("t", [&](delivery const& d) {
     int const now = ++running;
-    for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+    for (int before = most; before < now && !most.compare_exchange_weak(before, now);) {
     }
     if (this->seen.of(d.id) == 0 && !all_busy.try_wait()) all_busy.arrive_and_wait();
     this->seen.add(d.id);

@@ -11,7 +11,8 @@ class memory_backend final : public backend {
  public:
   static constexpr char const* name = "memory";
 
-  explicit memory_backend(bool erase_done = false) : store_{memory::open({.clock = clock_, .erase_done = erase_done})} {}
+  explicit memory_backend(bool erase_done = false)
+      : store_{memory::open({.clock = clock_, .erase_done = erase_done})} {}
 
   outbox::store& store() override { return *store_; }
   std::unique_ptr<caller_transaction> begin() override { return std::make_unique<caller>(*store_); }

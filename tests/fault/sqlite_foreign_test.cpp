@@ -73,7 +73,6 @@ TEST_F(Foreign, AnotherProcessesCommitIsNoticedWithinMilliseconds) {
 }
 
 TEST_F(Foreign, LockColumnsFollowTheOwner) {
-  auto const store = sqlite::open(path);
   shell(plain_insert("a", "'2026-01-01 00:00:00'"));
   shell(plain_insert("b", "'2026-01-01 00:00:00'"));
   auto const locks = [&] {
