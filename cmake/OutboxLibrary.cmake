@@ -42,6 +42,12 @@ function(outbox_library component)
     INSTALL_RPATH "$ORIGIN"  # a component finds those that it needs beside it, wherever the tree is
     VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
 
+  # The standard headers that ours need, compiled once per component. Only for our own builds.
+  if(PROJECT_IS_TOP_LEVEL)
+    target_precompile_headers(${target} PRIVATE <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <span>
+      <stop_token> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector>)
+  endif()
+
   if(OUTBOX_INSTALL)
     install(TARGETS ${target} EXPORT outbox-${component}-targets
       LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
