@@ -2,6 +2,7 @@
 PRESET ?= dev
 SEEDS ?= 300
 SEED ?= 1
+EXAMPLES := ON
 
 # ccache when it is there; nothing changes when it is not.
 CCACHE := $(shell command -v ccache 2>/dev/null)
@@ -20,7 +21,7 @@ demo:  ## an order service on SQLite that is killed in the middle, and recovers
 
 build:  ## build everything
 	@tools/install-packages test
-	@$(CONFIGURE) -DOUTBOX_TESTS=ON --log-level=WARNING >/dev/null
+	@$(CONFIGURE) -DOUTBOX_TESTS=ON -DOUTBOX_EXAMPLES=$(EXAMPLES) --log-level=WARNING >/dev/null
 	@cmake --build --preset $(PRESET)
 
 test: build  ## build and run every test
@@ -40,14 +41,17 @@ sim: build  ## run the simulation: SEEDS=300 of them from SEED=1 on; SEEDS=1 pri
 LEG := unit|contract|acceptance|fault|sim
 
 asan: PRESET := asan-ubsan
+asan: EXAMPLES := OFF
 asan: build  ## build and run the tests under the address and undefined behaviour sanitizers
 	@ctest --preset $(PRESET) -j2 -L '$(LEG)'
 
 tsan: PRESET := tsan
+tsan: EXAMPLES := OFF
 tsan: build  ## build and run the tests under the thread sanitizer
 	@ctest --preset $(PRESET) -j2 -L '$(LEG)'
 
 coverage: PRESET := coverage
+coverage: EXAMPLES := OFF
 coverage: build  ## run the tests and print which lines of the library they reach; fails below 85 %
 	@tools/install-packages coverage
 	@find build/coverage -name '*.gcda' -delete
