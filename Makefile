@@ -4,9 +4,9 @@ SEEDS ?= 300
 SEED ?= 1
 EXAMPLES := ON
 
-# ccache when it is there; nothing changes when it is not.
+# ccache when it is there; nothing changes when it is not. Expanded where it is used: a leg has a preset of its own.
 CCACHE := $(shell command -v ccache 2>/dev/null)
-CONFIGURE := cmake --preset $(PRESET) $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+CONFIGURE = cmake --preset $(PRESET) $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
 .PHONY: help demo test build bench sim asan tsan coverage lint doxygen install deb format clean
 
