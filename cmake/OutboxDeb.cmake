@@ -3,6 +3,7 @@ set(abi ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(runtime_package liboutbox${abi})
 set(CPACK_PACKAGE_NAME outbox)
 set(CPACK_PACKAGE_CONTACT "The outbox authors <outbox@packages.debian.org>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "transactional outbox for C++")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_COMPONENTS_ALL runtime development)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
@@ -16,18 +17,17 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ${runtime_package})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
-set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "transactional outbox for C++, shared libraries
- Events are written in the database transaction of the change that they tell
- of, and delivered after the commit: at least once, and never for a transaction
- that rolled back.")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/debian/triggers)
+set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "Shared libraries. Events are written in the database transaction of the
+change that they tell of, and delivered after the commit: at least once, and
+never for a transaction that rolled back.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME liboutbox-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${runtime_package} (= ${PROJECT_VERSION}), libsqlite3-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS nlohmann-json3-dev)
-set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "transactional outbox for C++, headers
- What a program needs to be built with the outbox: headers, CMake package and
- pkg-config files.")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "What a program needs to be built with the outbox: headers, CMake package and
+pkg-config files.")
 
 # What every Debian package must carry.
 function(outbox_debian_papers component package)
