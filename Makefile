@@ -61,8 +61,8 @@ coverage: build  ## run the tests and print which lines of the library they reac
 lint:  ## check the format (clang-format-16) and run clang-tidy-16 over the library
 	@tools/install-packages lint
 	@git ls-files '*.cpp' '*.hpp' | xargs clang-format-16 --dry-run --Werror
-	@$(CONFIGURE) -DOUTBOX_TESTS=ON --log-level=WARNING >/dev/null
-	@run-clang-tidy-16 -quiet -j2 -p build/$(PRESET) '^$(CURDIR)/(src|apps)/.*\.cpp$$' 2>&1 | tools/tidy-summary
+	@cmake --preset dev -B build/lint -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DOUTBOX_TESTS=OFF -DOUTBOX_EXAMPLES=OFF --log-level=WARNING >/dev/null
+	@tools/tidy
 
 doxygen:  ## build the API pages from the headers into build/doxygen; a warning is an error
 	@tools/install-packages doxygen
