@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "sqlite_by_hand.hpp"
+#include "sqlite_ours.hpp"
 #include "suites.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -47,24 +48,11 @@ rows sqlite_end_to_end(settings const& s, delivery_ledger& ledger) {
     auto node = outbox::single_node(std::move(o));
     node.start();
     while (!node.health().active) std::this_thread::yield();
-    auto const writer = node.writer();
     ledger.forget();
     auto const time = seconds([&] {
       on_threads(writers, [&](int t) {
-        outbox::sqlite::connection db{path, std::chrono::seconds{60}};
-        sqlite3_stmt* raw = nullptr;
-        sqlite3_prepare_v3(db.handle(), "INSERT INTO orders (id, cents) VALUES (?1, 1999)", -1,
-                           SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
-        statement const order{raw};
-        for (int i = 0; i < each; ++i) {
-          auto id = id_of(t, i);
-          outbox::sqlite::transaction tx{db};
-          put(order, 1, id);
-          sqlite3_step(order.get());
-          sqlite3_reset(order.get());
-          writer.write(tx, "order.placed", payload, {.id = std::move(id)});
-          tx.commit();
-        }
+        writer_of_ours service{path, node.writer()};
+        for (int i = 0; i < each; ++i) service.write(id_of(t, i));
       });
       wait_until_done(path, writers * each);
     });

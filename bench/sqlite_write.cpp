@@ -3,6 +3,7 @@
 #include <outbox/sqlite.hpp>
 
 #include "sqlite_by_hand.hpp"
+#include "sqlite_ours.hpp"
 #include "suites.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -25,27 +26,13 @@ struct files {
 row write_one(settings const& s, bool full) {
   files const f{s.directory};
   auto const node = outbox::writer_only({.store = outbox::sqlite::open(f.ours), .log = nullptr});
-  auto const writer = node.writer();
-  outbox::sqlite::connection db{f.ours};
-  if (!full) db.execute("PRAGMA synchronous = NORMAL");
-  sqlite3_stmt* raw = nullptr;
-  sqlite3_prepare_v3(db.handle(), "INSERT INTO orders (id, cents) VALUES (?1, 1999)", -1, SQLITE_PREPARE_PERSISTENT,
-                     &raw, nullptr);
-  statement const order{raw};
+  writer_of_ours service{f.ours, node.writer(), full};
   writer_by_hand hand{f.by_hand, full};
   auto const count = static_cast<int>((full ? 400 : 4000) * s.scale);
   std::uint64_t n = 0;
   auto const ours = [&]() -> std::vector<double> {
     auto const time = seconds([&] {
-      for (int i = 0; i < count; ++i) {
-        auto id = id_of(++n);
-        outbox::sqlite::transaction tx{db};
-        put(order, 1, id);
-        sqlite3_step(order.get());
-        sqlite3_reset(order.get());
-        writer.write(tx, "order.placed", payload, {.id = std::move(id)});
-        tx.commit();
-      }
+      for (int i = 0; i < count; ++i) service.write(id_of(++n));
     });
     return {count / time};
   };

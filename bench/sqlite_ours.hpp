@@ -1,0 +1,40 @@
+// The same business row and event through the library, as a service writes them.
+#pragma once
+
+#include <outbox/outbox.hpp>
+#include <outbox/sqlite.hpp>
+#include <string>
+#include <utility>
+
+#include "sqlite_by_hand.hpp"
+#include "suites.hpp"
+
+namespace bench {
+
+class writer_of_ours {
+ public:
+  writer_of_ours(std::string const& path, outbox::writer writer, bool full = true)
+      : writer_{std::move(writer)}, db_{path, std::chrono::seconds{60}} {
+    if (!full) db_.execute("PRAGMA synchronous = NORMAL");
+    sqlite3_stmt* raw = nullptr;
+    sqlite3_prepare_v3(db_.handle(), "INSERT INTO orders (id, cents) VALUES (?1, 1999)", -1, SQLITE_PREPARE_PERSISTENT,
+                       &raw, nullptr);
+    order_.reset(raw);
+  }
+
+  void write(std::string id) {
+    outbox::sqlite::transaction tx{db_};
+    put(order_, 1, id);
+    sqlite3_step(order_.get());
+    sqlite3_reset(order_.get());
+    writer_.write(tx, "order.placed", payload, {.id = std::move(id)});
+    tx.commit();
+  }
+
+ private:
+  outbox::writer writer_;
+  outbox::sqlite::connection db_;
+  statement order_;  // goes before its connection
+};
+
+}  // namespace bench
