@@ -142,8 +142,8 @@ enum signal : unsigned { signal_work = 1, signal_settle = 2, signal_poll = 4, si
 
 /// A line for the log, said when no lock is held.
 struct note {
-  log_level level;
-  std::string text;
+  log_level level{};
+  std::string text{};
 };
 
 class engine {
@@ -238,7 +238,11 @@ class engine {
   void remove(ticket& t) noexcept;
   void remove_lost(ticket& t);
   void ask_stop(ticket& t);
-  void say(log_level level, std::string text) { notes_.push_back({level, std::move(text)}); }
+  void say(log_level level, std::string text) {
+    auto& n = notes_.emplace_back();
+    n.level = level;
+    n.text = std::move(text);
+  }
 
   // Births.
   [[nodiscard]] bool births_may_be_owned() const noexcept;
