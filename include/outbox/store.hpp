@@ -243,6 +243,7 @@ class OUTBOX_CORE_EXPORT store {
   [[nodiscard]] virtual store_capabilities capabilities() const noexcept = 0;
 
   /// In the caller's transaction. Throws wrong_transaction if that is of another kind or database, before any write.
+  /// What the database refuses is thrown here, or by the transaction's commit if it sends rows together with that.
   virtual void insert(transaction_ref tx, std::span<insertion const> rows) = 0;
 
   /// Gives due rows without a live owner to `request.token`, oldest due instant first. Where an expired owner stood, a
@@ -295,6 +296,10 @@ class OUTBOX_CORE_EXPORT store {
   /// A number that is another one after somebody has written: a hint, cheap enough to ask every few milliseconds, that
   /// wakes the poller. Only where `watch_every` is positive.
   [[nodiscard]] virtual std::uint64_t change_counter() noexcept { return 0; }
+
+  /// Rows were committed that any node may take. A store that can tell the others does so soon, on a thread of its own:
+  /// it costs the caller nothing, and nobody relies on it.
+  virtual void hint() noexcept {}
 
   [[nodiscard]] virtual inspector& inspect() = 0;
 };

@@ -12,6 +12,10 @@
 
 namespace outbox::inline v0 {
 
+namespace sql {
+class connection;
+}
+
 /// Told how a transaction ended. Exactly one of the three is called, once, on the thread that ended it.
 ///
 /// All of it is noexcept and does no I/O: after COMMIT nothing of the outbox may harm the caller. An observer may
@@ -50,6 +54,10 @@ struct transaction_operations {
 
   /// What the store of this kind works on; null where that is `tx` itself.
   void* (*session)(void* tx) noexcept = nullptr;
+
+  /// Calls `use` with a connection that runs statements in this transaction, through the client that the application
+  /// has; null where the store knows how to do that itself.
+  void (*run)(void* tx, void (*use)(void* what, sql::connection& on), void* what) = nullptr;
 };
 
 /// A caller's transaction with its type gone: two pointers, not owning, like a string_view. For layers that must not be
@@ -68,6 +76,15 @@ class transaction_ref {
   [[nodiscard]] void* target() const noexcept { return tx_; }
   [[nodiscard]] void* session() const noexcept {
     return operations_->session == nullptr ? nullptr : operations_->session(tx_);
+  }
+
+  /// Calls `use` with a connection in this transaction; false if this kind has none to offer.
+  template <class F>
+  bool run(F&& use) const {
+    if (operations_->run == nullptr) return false;
+    operations_->run(
+        tx_, [](void* what, sql::connection& on) { (*static_cast<std::remove_reference_t<F>*>(what))(on); }, &use);
+    return true;
   }
 
  private:

@@ -64,6 +64,7 @@ class birth_observer final : public transaction_observer {
       if (wake_) e.wake();
       if (due_in_) e.wake(now + *due_in_);
     });
+    if (wake_ || due_in_) hint();
     tell([&](writer_hook& h) {
       std::size_t kept = 0;
       for (std::size_t i = 0; i < events_.size(); ++i) {
@@ -83,6 +84,7 @@ class birth_observer final : public transaction_observer {
       if (birth_) e.in_doubt(*birth_, now);
       e.wake();
     });
+    hint();
   }
 
   /// The write failed: there is nothing to tell anybody.
@@ -97,6 +99,10 @@ class birth_observer final : public transaction_observer {
   template <class F>
   void end(F&& f) noexcept {
     if (auto const core = core_.lock()) core->with_engine_quietly([&](engine& e) { f(e, core->now()); });
+  }
+
+  void hint() noexcept {
+    if (auto const core = core_.lock()) core->store().hint();
   }
 
   template <class F>

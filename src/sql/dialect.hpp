@@ -23,6 +23,7 @@ struct dialect {
   std::string kill;        ///< now, error, seq, the owner that was seen
   std::string next_due;    ///< now -> claimable instants after it, event_type, aggregate_type
   std::string next_grown;  ///< now, skip_recent -> the first insert that is due and still too young
+  std::string lock_meta;   ///< So that nobody else changes it meanwhile; empty where `begin` does that.
   std::string read_meta;   ///< name -> value
   std::string write_meta;  ///< name, value
 
@@ -50,6 +51,36 @@ struct dialect {
   std::string replay;            ///< now, event_id
   std::string replay_some;       ///< now, type or NULL, aggregate or NULL, died by, limit
 };
+
+/// What a database with arrays does for many rows at once. Every instant is the server's own.
+struct array_statements {
+  /// The columns of `dialect.insert` as arrays, available_at as text or NULL, then microseconds from now.
+  std::string insert_many;
+
+  // Arguments: limit, skip_recent, unowned only?, types that are paused, types with aggregate types that are paused,
+  // crashes of a suspect or 0 for every row. Result: event_id, event_type, aggregate_type, owned, tried, crashes,
+  // inserted, claimable, bytes, now, whether nothing can come before it any more.
+  std::string due;         ///< By claimable instant; locked, without waiting for what others have locked.
+  std::string in_order;    ///< By seq; locked.
+  std::string next_due;    ///< paused, paused pairs -> the first claimable instant after now
+  std::string next_grown;  ///< skip_recent -> the first insert that is due and still too young
+  std::string take;        ///< token, lease, ids -> `row_columns`
+  std::string kill;        ///< error, event_id
+
+  // Each begins with: ids, tokens; and returns the ids of the rows that it changed.
+  std::string settle_done;     ///< progress
+  std::string settle_retry;    ///< progress, errors, delays, counted
+  std::string settle_defer;    ///< progress, errors, delays
+  std::string settle_dead;     ///< progress, errors, counted
+  std::string settle_release;  ///< (nothing)
+  std::string renew;           ///< lease
+
+  std::string now;  ///< -> the server's time
+};
+
+[[nodiscard]] OUTBOX_SQL_EXPORT dialect postgres_statements(std::string const& table, std::string const& schema);
+[[nodiscard]] OUTBOX_SQL_EXPORT array_statements postgres_array_statements(std::string const& table,
+                                                                           std::string const& schema);
 
 [[nodiscard]] OUTBOX_SQL_EXPORT dialect sqlite_statements(std::string const& table);
 

@@ -13,9 +13,9 @@ inline constexpr int available_at_column = 11;
 
 /// Reads the columns of `dialect.due`, `find` and `dead`. What cannot be read is told in `malformed`; the rest is as
 /// good as it gets.
-[[nodiscard]] row_view read_row(row const& r, std::string& malformed);
+[[nodiscard]] OUTBOX_SQL_EXPORT row_view read_row(row const& r, std::string& malformed);
 
 /// The parameters of `dialect.insert`. The text that they point to lives in `event` and `headers`.
-[[nodiscard]] std::vector<value> insert_parameters(insertion const& i, std::string const& headers);
+[[nodiscard]] OUTBOX_SQL_EXPORT std::vector<value> insert_parameters(insertion const& i, std::string const& headers);
 
 }  // namespace outbox::inline v0::sql

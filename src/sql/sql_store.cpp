@@ -253,16 +253,14 @@ std::vector<bool> sql_store::renew(std::span<row_handle const> rows, millisecond
 
 std::size_t sql_store::release(std::string_view token) {
   std::int64_t rows = 0;
-  in_transaction([&](connection& c) { rows = c.execute(dialect_.release_token, {token, from_now{}}); });
+  with_writer([&](connection& c) { rows = c.execute(dialect_.release_token, {token, from_now{}}); });
   return static_cast<std::size_t>(rows);
 }
 
 std::size_t sql_store::expire_others(std::string_view incarnation) {
   std::int64_t rows = 0;
   auto const prefix = std::string{incarnation} + "/";
-  in_transaction([&](connection& c) {
-    rows = c.execute(dialect_.expire_others, {from_now{}, std::string_view{prefix}});
-  });
+  with_writer([&](connection& c) { rows = c.execute(dialect_.expire_others, {from_now{}, std::string_view{prefix}}); });
   return static_cast<std::size_t>(rows);
 }
 
@@ -276,7 +274,7 @@ void sql_store::announce(node_row const& n) {
 }
 
 void sql_store::retire(std::string_view incarnation) {
-  in_transaction([&](connection& c) { c.execute(dialect_.retire, {incarnation}); });
+  with_writer([&](connection& c) { c.execute(dialect_.retire, {incarnation}); });
 }
 
 std::vector<node_row> sql_store::nodes() {
@@ -299,7 +297,7 @@ std::vector<node_row> sql_store::nodes() {
 
 std::size_t sql_store::purge(purge_request const& request) {
   std::int64_t rows = 0;
-  in_transaction([&](connection& c) {
+  with_writer([&](connection& c) {
     rows = c.execute(dialect_.purge, {std::int64_t{request.done}, std::int64_t{request.dead},
                                       from_now{-request.retention}, static_cast<std::int64_t>(request.limit)});
   });
@@ -308,7 +306,7 @@ std::size_t sql_store::purge(purge_request const& request) {
 
 std::size_t sql_store::purge_by_age(age_purge_request const& request) {
   std::int64_t rows = 0;
-  in_transaction([&](connection& c) {
+  with_writer([&](connection& c) {
     rows = c.execute(dialect_.purge_by_age,
                      {from_now{-request.age}, from_now{}, static_cast<std::int64_t>(request.limit)});
   });
@@ -343,13 +341,13 @@ std::uint64_t sql_store::count_dead(dead_filter const& filter) {
 
 bool sql_store::replay(std::string_view id) {
   std::int64_t rows = 0;
-  in_transaction([&](connection& c) { rows = c.execute(dialect_.replay, {from_now{}, id}); });
+  with_writer([&](connection& c) { rows = c.execute(dialect_.replay, {from_now{}, id}); });
   return rows > 0;
 }
 
 std::size_t sql_store::replay_some(dead_filter const& filter, instant died_by, std::size_t limit) {
   std::int64_t rows = 0;
-  in_transaction([&](connection& c) {
+  with_writer([&](connection& c) {
     rows = c.execute(dialect_.replay_some, {from_now{}, or_null(filter.event_type), or_null(filter.aggregate_type),
                                             died_by, static_cast<std::int64_t>(limit)});
   });
@@ -375,6 +373,7 @@ std::vector<route_pause> sql_store::read_pauses(connection& c) {
 bool sql_store::change_pauses(std::function<bool(std::vector<route_pause>&)> const& change) {
   bool changed = false;
   in_transaction([&](connection& c) {
+    if (!dialect_.lock_meta.empty()) c.execute(dialect_.lock_meta);
     auto all = read_pauses(c);
     changed = change(all);
     auto const text = core::encode_pauses(all);

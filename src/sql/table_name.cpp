@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <outbox/error.hpp>
-#include <utility>
 
 namespace outbox::inline v0::sql {
 namespace {
@@ -11,34 +10,46 @@ constexpr std::string_view default_table = "outbox_event";
 constexpr std::size_t longest = 48;
 
 bool letter(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool name_part(char c) noexcept { return letter(c) || (c >= '0' && c <= '9'); }
 
 }  // namespace
 
-void check_table_name(std::string_view name) {
-  auto const refuse = [](std::string const& why) { throw error::about(errc::invalid_option, "table", why); };
+void check_table_name(std::string_view name, std::string_view field) {
+  auto const refuse = [&](std::string const& why) { throw error::about(errc::invalid_option, field, why); };
   if (name.empty()) refuse("must not be empty");
   if (name.size() > longest)
     refuse("has " + std::to_string(name.size()) + " characters, the limit is " + std::to_string(longest));
   if (!letter(name.front())) refuse("must begin with a letter or an underscore");
   for (char const c : name) {
-    if (!letter(c) && !(c >= '0' && c <= '9')) refuse("may have letters, digits and underscores only");
+    if (!name_part(c)) refuse("may have letters, digits and underscores only");
   }
 }
 
-std::string with_table(std::string_view sql, std::string_view table) {
-  if (table == default_table) return std::string{sql};
+std::string with_table(std::string_view sql, std::string_view table, std::string_view schema) {
+  bool const plain = table == default_table && schema.empty();
+  if (plain) return std::string{sql};
+  auto const quoted = [](std::string const& name) { return '"' + name + '"'; };
+  auto const prefix = schema.empty() ? std::string{} : quoted(std::string{schema}) + ".";
   std::string const name{table};
-  std::pair<std::string_view, std::string> const names[] = {
-      {default_table, name}, {"outbox_meta", name + "_meta"}, {"outbox_node", name + "_node"}};
-  // One pass from left to right: what was put in is not looked at again.
+  std::string const companion = table == default_table ? "outbox" : name;
+  // Name by name, so that what was put in is not looked at again.
   std::string text;
   for (std::size_t at = 0; at < sql.size();) {
-    auto const match = std::ranges::find_if(names, [&](auto const& n) { return sql.substr(at).starts_with(n.first); });
-    if (match == std::end(names)) {
+    if (!letter(sql[at])) {
       text += sql[at++];
+      continue;
+    }
+    auto const end = std::find_if_not(sql.begin() + static_cast<std::ptrdiff_t>(at), sql.end(), name_part);
+    auto const word = sql.substr(at, static_cast<std::size_t>(end - sql.begin()) - at);
+    at += word.size();
+    if (word == default_table) {
+      text += prefix + quoted(name);
+    } else if (word == "outbox_meta" || word == "outbox_node") {
+      text += prefix + quoted(companion + std::string{word.substr(6)});
+    } else if (word.starts_with("outbox_event_")) {
+      text += quoted(name + std::string{word.substr(default_table.size())});  // an index stands where its table is
     } else {
-      text += match->second;
-      at += match->first.size();
+      text += word;
     }
   }
   return text;

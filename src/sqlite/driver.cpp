@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "sqlite/instant_text.hpp"
+#include "sql/instant_text.hpp"
 
 namespace outbox::inline v0::sqlite {
 namespace {
@@ -36,7 +36,7 @@ class shown_row final : public sql::row {
                                   : reinterpret_cast<char const*>(sqlite3_column_text(s_, c));
     return {bytes == nullptr ? "" : bytes, static_cast<std::size_t>(sqlite3_column_bytes(s_, c))};
   }
-  std::optional<instant> time(int c) const override { return parse_instant(text(c)); }
+  std::optional<instant> time(int c) const override { return sql::parse_instant(text(c)); }
 
  private:
   sqlite3_stmt* s_;
@@ -115,7 +115,7 @@ sqlite3_stmt* driver::prepared(std::string_view sql, statement& once) {
 void driver::bind(sqlite3_stmt* s, int index, sql::value const& v) {
   // The views live until the call returns, so SQLite need not copy them; a formatted instant is ours and short.
   auto const bind_time = [&](instant t) {
-    instant_text const text{t};
+    sql::instant_text const text{t};
     return sqlite3_bind_text(s, index, text.view().data(), static_cast<int>(text.view().size()), SQLITE_TRANSIENT);
   };
   int code = SQLITE_OK;
@@ -129,8 +129,10 @@ void driver::bind(sqlite3_stmt* s, int index, sql::value const& v) {
     code = bind_time(*at);
   } else if (auto const* const later = std::get_if<sql::from_now>(&v)) {
     code = bind_time(clock_->now() + later->by);
-  } else {
+  } else if (std::holds_alternative<std::monostate>(v)) {
     code = sqlite3_bind_null(s, index);
+  } else {
+    throw error{errc::store_failure, "SQLite has no arrays: parameter " + std::to_string(index)};
   }
   if (code != SQLITE_OK) throw error_of(db_, code, "cannot bind parameter " + std::to_string(index));
 }

@@ -29,7 +29,7 @@ std::vector<std::string> columns_of(driver& d, std::string const& table) {
 
 // 0: no schema of ours.
 int version_of(driver& d, std::string const& table) {
-  if (columns_of(d, with_table("outbox_meta", table)).empty()) return 0;
+  if (columns_of(d, table == "outbox_event" ? "outbox_meta" : table + "_meta").empty()) return 0;
   int version = 0;
   d.execute(with_table("SELECT value FROM outbox_meta WHERE name = 'schema_version'", table), {},
             [&](sql::row const& r) {
@@ -65,7 +65,6 @@ void refuse_unknown_columns(std::string const& table, std::vector<std::string> c
 // The old table is renamed, the new one made, the rows copied in their order, the old one dropped. Rows that were
 // locked are free: whoever held them is another program.
 void adopt(sqlite3* db, std::string const& table, std::vector<std::string> const& have) {
-  auto const old = table + "_adopted";
   std::string columns;
   for (std::size_t at = 0; at < adoptable_columns.size();) {
     auto const end = std::min(adoptable_columns.find(", ", at), adoptable_columns.size());
@@ -74,13 +73,14 @@ void adopt(sqlite3* db, std::string const& table, std::vector<std::string> const
     if (name == "locked_by" || name == "locked_at" || std::ranges::find(have, name) == have.end()) continue;
     columns += (columns.empty() ? "" : ", ") + name;
   }
-  run(db, "ALTER TABLE " + table + " RENAME TO " + old);
-  run(db, with_table(schema_sql, table));
-  run(db, "INSERT INTO " + table + " (" + columns + ") SELECT " + columns + " FROM " + old +
-              " ORDER BY created_at, event_id");
+  auto const t = [&](std::string const& sql) { return with_table(sql, table); };
+  run(db, t("ALTER TABLE outbox_event RENAME TO outbox_event_adopted"));
+  run(db, t(std::string{schema_sql}));
+  run(db, t("INSERT INTO outbox_event (" + columns + ") SELECT " + columns +
+            " FROM outbox_event_adopted ORDER BY created_at, event_id"));
   // Terminal rows of such a table may lack their end; purge counts from it.
-  run(db, "UPDATE " + table + " SET done_at = created_at WHERE status IN (1, 3) AND done_at IS NULL");
-  run(db, "DROP TABLE " + old);
+  run(db, t("UPDATE outbox_event SET done_at = created_at WHERE status IN (1, 3) AND done_at IS NULL"));
+  run(db, t("DROP TABLE outbox_event_adopted"));
 }
 
 }  // namespace

@@ -23,8 +23,20 @@ struct from_now {
   std::chrono::microseconds by{};
 };
 
+/// One column of many rows, for databases that have arrays. An element without a value is NULL.
+struct text_array {
+  std::span<std::optional<std::string_view> const> items;
+};
+struct blob_array {
+  std::span<std::optional<std::string_view> const> items;
+};
+struct integer_array {
+  std::span<std::int64_t const> items;
+};
+
 /// A parameter; what it points to must live until the call returns.
-using value = std::variant<std::monostate, std::int64_t, std::string_view, blob, instant, from_now>;
+using value = std::variant<std::monostate, std::int64_t, std::string_view, blob, instant, from_now, text_array,
+                           blob_array, integer_array>;
 
 /// One row of a result, alive during the call that shows it. Columns count from 0.
 class OUTBOX_SQL_EXPORT row {

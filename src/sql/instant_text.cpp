@@ -1,8 +1,8 @@
-#include "sqlite/instant_text.hpp"
+#include "sql/instant_text.hpp"
 
 #include <algorithm>
 
-namespace outbox::inline v0::sqlite {
+namespace outbox::inline v0::sql {
 namespace {
 
 using namespace std::chrono;
@@ -98,4 +98,4 @@ std::optional<instant> parse_instant(std::string_view text) noexcept {
   return midnight + hours{*hour} + minutes{*minute} + seconds{*second} + microseconds{fraction} - *offset;
 }
 
-}  // namespace outbox::inline v0::sqlite
+}  // namespace outbox::inline v0::sql

@@ -1,15 +1,16 @@
-// Instants as SQLite keeps them: text that sorts by time.
+// Instants as text that sorts by time, and that every database reads.
 #pragma once
 
 #include <array>
 #include <optional>
 #include <outbox/clock.hpp>
+#include <outbox/detail/sql_export.hpp>
 #include <string_view>
 
-namespace outbox::inline v0::sqlite {
+namespace outbox::inline v0::sql {
 
 /// "2030-01-31 23:59:59.123456"
-class instant_text {
+class OUTBOX_SQL_EXPORT instant_text {
  public:
   explicit instant_text(instant t) noexcept;
   [[nodiscard]] std::string_view view() const noexcept { return {text_.data(), text_.size()}; }
@@ -19,6 +20,6 @@ class instant_text {
 };
 
 /// Reads ours, and what foreign writers may have put: a T in the middle, fewer digits, an offset or Z at the end.
-[[nodiscard]] std::optional<instant> parse_instant(std::string_view text) noexcept;
+[[nodiscard]] OUTBOX_SQL_EXPORT std::optional<instant> parse_instant(std::string_view text) noexcept;
 
-}  // namespace outbox::inline v0::sqlite
+}  // namespace outbox::inline v0::sql

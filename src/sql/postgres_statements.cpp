@@ -1,0 +1,183 @@
+#include "sql/dialect.hpp"
+#include "sql/table_name.hpp"
+
+namespace outbox::inline v0::sql {
+namespace {
+
+// To the letter as in the index of schema/postgres. greatest() takes no notice of NULL.
+#define CLAIMABLE "greatest(available_at, lease_until)"
+
+// In the order that sql_rows.cpp reads.
+#define ROW_COLUMNS                                                                                                   \
+  "seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, status, attempts, crashes, " \
+  "available_at, created_at, inserted_at, done_at, last_error, locked_by, lease_until, ordering_key, progress, "      \
+  "content_type, payload_bytes"
+
+#define PENDING "status IN (0, 2)"
+#define NO_OWNER "locked_by = NULL, locked_at = NULL, lease_until = NULL"
+#define INSERTED_AT "coalesce(inserted_at, created_at)"
+
+// The server's time when the statement runs, and so many microseconds after it. Both can bound an index scan; the wall
+// clock could not. An INSERT asks the wall clock all the same: it runs in the caller's transaction, and perhaps in one
+// round trip with much else.
+#define MICROSECONDS(n) "$" #n "::bigint * interval '1 microsecond'"
+#define NOW "statement_timestamp()"
+#define LATER(n) "(statement_timestamp() + " MICROSECONDS(n) ")"
+#define WRITTEN(n) "(clock_timestamp() + " MICROSECONDS(n) ")"
+
+// A claim is several statements, and all of them mean the same instant: when its transaction began.
+#define CLAIM_NOW "now()"
+
+#define NOT_PAUSED(types, pairs)              \
+  " AND event_type <> ALL($" #types           \
+  "::text[]) AND (event_type || E'\\x01' || " \
+  "coalesce(aggregate_type, '__GLOBAL__')) <> ALL($" #pairs "::text[])"
+
+// As one condition, of which the planner knows nothing: from many it would conclude that hardly a row is left, and then
+// read and sort all that are due.
+#define ALL_OF(conditions) " AND CASE WHEN " conditions " THEN true ELSE false END"
+
+#define CANDIDATE                                                                                                     \
+  "event_id, event_type, coalesce(aggregate_type, '__GLOBAL__'), locked_by IS NOT NULL, status = 2 OR last_error IS " \
+  "NOT NULL, crashes, " INSERTED_AT ", " CLAIMABLE                                                                    \
+  ", octet_length(event_id) + octet_length(event_type) + coalesce(octet_length(aggregate_id), 0) + "                  \
+  "octet_length(payload::text) + coalesce(octet_length(payload_bytes), 0) + coalesce(octet_length(headers::text), "   \
+  "0), " CLAIM_NOW ", coalesce(written_by < pg_snapshot_xmin(pg_current_snapshot()), true)"
+
+// Where the pair of id and token owns the row.
+#define OWNED " WHERE t.event_id = u.id AND t.locked_by = u.token AND t.status IN (0, 2) RETURNING t.event_id"
+
+#define REVIVE "status = 0, attempts = 0, crashes = 0, available_at = " LATER(1) ", done_at = NULL, last_error = NULL"
+
+#define OF_KIND(type, aggregate)                                                           \
+  "status = 3 AND ($" #type "::text IS NULL OR event_type = $" #type ") AND ($" #aggregate \
+  "::text IS NULL OR aggregate_type = $" #aggregate ")"
+
+// Puts the table's name where it belongs.
+struct in_table {
+  std::string const& table;
+  std::string const& schema;
+  std::string operator()(std::string_view sql) const { return with_table(sql, table, schema); }
+};
+
+void add_operator_statements(dialect& d, in_table const& t) {
+  d.purge =
+      t("DELETE FROM outbox_event WHERE event_id = ANY(ARRAY(SELECT event_id FROM outbox_event WHERE status IN (1, 3) "
+        "AND ((status = 1 AND $1::bigint = 1) OR (status = 3 AND $2::bigint = 1)) AND done_at <= " LATER(
+            3) " ORDER BY done_at LIMIT $4::bigint FOR UPDATE SKIP LOCKED))");
+  // Rows are inserted in about the order of seq, so the oldest are found by its index.
+  d.purge_by_age = t(
+      "DELETE FROM outbox_event WHERE event_id = ANY(ARRAY(SELECT event_id FROM outbox_event WHERE " INSERTED_AT
+      " <= " LATER(1) " AND NOT EXISTS (SELECT 1 FROM outbox_node WHERE mode <> 'writer_only' AND lease_until > " LATER(
+          2) ") ORDER BY seq LIMIT $3::bigint FOR UPDATE SKIP LOCKED))");
+  d.dead = t("SELECT " ROW_COLUMNS " FROM outbox_event WHERE " OF_KIND(1, 2) " ORDER BY seq LIMIT $3::bigint");
+  d.count_dead = t("SELECT count(*) FROM outbox_event WHERE " OF_KIND(1, 2));
+  d.replay = t("UPDATE outbox_event SET " REVIVE " WHERE event_id = $2 AND status = 3");
+  d.replay_some = t("UPDATE outbox_event SET " REVIVE
+                    " WHERE event_id = ANY(ARRAY(SELECT event_id FROM outbox_event WHERE " OF_KIND(
+                        2, 3) " AND done_at <= $4::timestamptz ORDER BY seq LIMIT $5::bigint FOR UPDATE))");
+}
+
+}  // namespace
+
+dialect postgres_statements(std::string const& table, std::string const& schema) {
+  in_table const t{table, schema};
+  dialect d;
+  d.kind = "postgres";
+  d.begin = "BEGIN ISOLATION LEVEL READ COMMITTED";
+  d.commit = "COMMIT";
+  d.rollback = "ROLLBACK";
+  // One parameter more than the others: available_at is an instant ($8), or so long from now ($17).
+  d.insert =
+      t("INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, "
+        "available_at, created_at, inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, "
+        "payload_bytes) VALUES ($1, $2, $3, $4, $5, $6::json, $7::json, coalesce($8::timestamptz, " WRITTEN(
+            17) "), $9::timestamptz, " WRITTEN(10) ", $11, $12, " WRITTEN(13) ", " WRITTEN(14) ", $15, $16::bytea)");
+  d.lock_meta = t("LOCK TABLE outbox_meta IN SHARE ROW EXCLUSIVE MODE");
+  d.read_meta = t("SELECT value FROM outbox_meta WHERE name = $1");
+  d.write_meta =
+      t("INSERT INTO outbox_meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = "
+        "excluded.value");
+  d.release_token =
+      t("UPDATE outbox_event SET " NO_OWNER " WHERE " PENDING " AND " CLAIMABLE " > " LATER(2) " AND locked_by = $1");
+  d.expire_others =
+      t("UPDATE outbox_event SET lease_until = " LATER(1) " WHERE " PENDING " AND " CLAIMABLE " > " NOW
+                                                          " AND locked_by IS NOT NULL AND lease_until > " NOW
+                                                          " AND left(locked_by, length($2::text)) <> $2::text");
+  d.find = t("SELECT " ROW_COLUMNS " FROM outbox_event WHERE event_id = $1");
+  d.exists = t("SELECT 1 FROM outbox_event WHERE event_id = $1 AND coalesce(locked_by, '') = $2");
+  d.counts = t("SELECT status, count(*) FROM outbox_event GROUP BY status");
+  d.announce = t(
+      "INSERT INTO outbox_node (incarnation, name, version, mode, lease_ms, held, lease_until) VALUES ($1, $2, $3, $4, "
+      "$5::bigint, $6::bigint, " LATER(
+          7) ") ON CONFLICT (incarnation) DO UPDATE SET name = excluded.name, version = excluded.version, mode = "
+             "excluded.mode, lease_ms = excluded.lease_ms, held = excluded.held, lease_until = excluded.lease_until");
+  d.forget_old_nodes = t("DELETE FROM outbox_node WHERE lease_until < " LATER(1));
+  d.retire = t("DELETE FROM outbox_node WHERE incarnation = $1");
+  d.nodes = t("SELECT incarnation, name, version, mode, lease_ms, held FROM outbox_node WHERE lease_until > " LATER(
+      1) " ORDER BY incarnation");
+  add_operator_statements(d, t);
+  return d;
+}
+
+array_statements postgres_array_statements(std::string const& table, std::string const& schema) {
+  in_table const t{table, schema};
+  array_statements a;
+  a.insert_many = t(
+      "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, "
+      "available_at, created_at, inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, "
+      "payload_bytes) SELECT u.id, u.type, u.aggregate, u.aggregate_id, u.tenant, u.payload::json, u.headers::json, "
+      "coalesce(u.at::timestamptz, clock_timestamp() + u.after * interval '1 microsecond'), u.created::timestamptz, "
+      "clock_timestamp(), u.key, u.token, CASE WHEN u.token IS NOT NULL THEN clock_timestamp() END, CASE WHEN u.token "
+      "IS NOT NULL THEN clock_timestamp() + u.lease * interval '1 microsecond' END, u.content, u.bytes FROM "
+      "unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], "
+      "$9::bigint[], $10::text[], $11::text[], $12::text[], $13::bigint[], $14::text[], $15::bytea[]) WITH ORDINALITY "
+      "u(id, type, aggregate, aggregate_id, tenant, payload, headers, at, after, created, key, token, lease, content, "
+      "bytes, place) ORDER BY u.place");
+  a.due = t("SELECT " CANDIDATE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
+            " <= " CLAIM_NOW ALL_OF("($2::bigint = 0 OR " INSERTED_AT " <= " CLAIM_NOW
+                                    " - " MICROSECONDS(2) ") AND ($3::bigint = 0 OR locked_by IS NULL)" NOT_PAUSED(
+                                        4, 5) " AND ($6::bigint = 0 OR crashes + (locked_by IS NOT NULL)::int >= "
+                                              "$6::bigint)") " ORDER BY " CLAIMABLE
+                                                             ", seq LIMIT $1::bigint FOR UPDATE SKIP LOCKED");
+  a.in_order = t("SELECT " CANDIDATE " FROM outbox_event WHERE " PENDING " AND (" CLAIMABLE " <= " CLAIM_NOW
+                 " OR status = 2 OR last_error IS NOT NULL OR locked_by IS NOT NULL)" NOT_PAUSED(
+                     2, 3) " ORDER BY seq LIMIT $1::bigint FOR UPDATE");
+  a.next_due = t("SELECT " CLAIMABLE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
+                 " > " CLAIM_NOW ALL_OF("true" NOT_PAUSED(1, 2)) " ORDER BY " CLAIMABLE " LIMIT 1");
+  a.next_grown = t("SELECT min(" INSERTED_AT ") FROM outbox_event WHERE " PENDING " AND " CLAIMABLE " <= " CLAIM_NOW
+                   " AND " INSERTED_AT " > " CLAIM_NOW " - " MICROSECONDS(1));
+  a.take = t(
+      "UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL)::int, locked_by = $1, locked_at = " CLAIM_NOW
+      ", lease_until = " CLAIM_NOW " + " MICROSECONDS(2) " WHERE event_id = ANY($3::text[]) AND " PENDING
+                                                         " RETURNING " ROW_COLUMNS);
+  a.kill = t("UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL)::int, status = 3, done_at = " NOW
+             ", last_error = $1, " NO_OWNER " WHERE event_id = $2 AND " PENDING);
+
+  a.settle_done = t("UPDATE outbox_event t SET status = 1, done_at = " NOW
+                    ", progress = u.progress, last_error = NULL, crashes = "
+                    "0, " NO_OWNER " FROM unnest($1::text[], $2::text[], $3::text[]) u(id, token, progress)" OWNED);
+  a.settle_retry =
+      t("UPDATE outbox_event t SET status = 2, attempts = t.attempts + u.counted::int, available_at = " NOW
+        " + u.delay * interval '1 microsecond', last_error = u.error, progress = u.progress, crashes = 0, " NO_OWNER
+        " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[]) u(id, token, "
+        "progress, error, delay, counted)" OWNED);
+  a.settle_defer =
+      t("UPDATE outbox_event t SET status = 0, available_at = " NOW
+        " + u.delay * interval '1 microsecond', last_error = coalesce(u.error, t.last_error), progress = u.progress, "
+        "crashes = 0, " NO_OWNER
+        " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) u(id, token, progress, error, "
+        "delay)" OWNED);
+  a.settle_dead =
+      t("UPDATE outbox_event t SET status = 3, attempts = t.attempts + u.counted::int, done_at = " NOW
+        ", last_error = u.error, progress = u.progress, crashes = 0, " NO_OWNER
+        " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) u(id, token, progress, error, "
+        "counted)" OWNED);
+  a.settle_release = t("UPDATE outbox_event t SET " NO_OWNER " FROM unnest($1::text[], $2::text[]) u(id, token)" OWNED);
+  a.renew =
+      t("UPDATE outbox_event t SET lease_until = " LATER(3) " FROM unnest($1::text[], $2::text[]) u(id, token)" OWNED);
+  a.now = "SELECT clock_timestamp()";
+  return a;
+}
+
+}  // namespace outbox::inline v0::sql
