@@ -3,6 +3,7 @@
 # CMake's own gtest_discover_tests writes the C++ type into the names of typed suites that have names of their own; ours
 # keeps GoogleTest's: Claim/memory.OldestDueFirst.
 if(CMAKE_SCRIPT_MODE_FILE)
+  cmake_policy(VERSION 3.25)
   execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listing COMMAND_ERROR_IS_FATAL ANY)
   string(REPLACE "\n" ";" lines "${listing}")
   set(script "")
@@ -15,9 +16,13 @@ if(CMAKE_SCRIPT_MODE_FILE)
       endif()
     elseif(line MATCHES "^  ([^ ]+)")
       set(name ${suite}.${CMAKE_MATCH_1})
+      set(needs "")
+      if("postgres" IN_LIST suite_labels)
+        set(needs " FIXTURES_REQUIRED postgres ENVIRONMENT [==[OUTBOX_POSTGRES_FIXTURE=${POSTGRES_FIXTURE}]==]")
+      endif()
       string(APPEND script "add_test([==[${name}]==] ${PROGRAM} --gtest_filter=${name})\n"
         "set_tests_properties([==[${name}]==] PROPERTIES LABELS [==[${suite_labels}]==] TIMEOUT 120 "
-        "SKIP_REGULAR_EXPRESSION [==[\\[  SKIPPED \\]]==])\n")
+        "SKIP_REGULAR_EXPRESSION [==[\\[  SKIPPED \\]]==]${needs})\n")
     endif()
   endforeach()
   file(WRITE ${OUTPUT} "${script}")
@@ -30,6 +35,7 @@ function(outbox_discover_tests target labels)
   set(list ${CMAKE_CURRENT_BINARY_DIR}/${target}_cases.cmake)
   add_custom_command(TARGET ${target} POST_BUILD VERBATIM BYPRODUCTS ${list}
     COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${target}> "-DLABELS=${labels}" -DOUTPUT=${list}
+      -DPOSTGRES_FIXTURE=${OUTBOX_POSTGRES_FIXTURE}
       -P ${OUTBOX_DISCOVER_SCRIPT})
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${list})
 endfunction()

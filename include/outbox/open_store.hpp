@@ -13,9 +13,11 @@ namespace outbox::inline v0 {
 ///     memory:                                 a new, empty store in memory
 ///     sqlite:shop.db                          a file, relative or absolute
 ///     sqlite:/var/lib/shop/shop.db?table=outbox_event&busy_timeout=5000&migrate=0
+///     postgresql://user@host/shop?sslmode=require&outbox.schema=shop&outbox.notify=1
 ///
-/// The parameters are those of the store's options, times in milliseconds. Throws `error`: invalid_option naming what
-/// is wrong with the URL, else what opening throws.
+/// The parameters are those of the store's options, times in milliseconds; for PostgreSQL they begin with "outbox.",
+/// and everything else is libpq's. Throws `error`: invalid_option naming what is wrong with the URL, else what opening
+/// throws.
 [[nodiscard]] OUTBOX_STORES_EXPORT std::shared_ptr<store> open_store(std::string_view url);
 
 }  // namespace outbox::inline v0

@@ -4,12 +4,22 @@
 #include <outbox/memory.hpp>
 #include <outbox/open_store.hpp>
 #include <outbox/sqlite.hpp>
+#ifdef OUTBOX_HAS_POSTGRES
+#include <outbox/postgres.hpp>
+#endif
 #include <string>
 
 namespace outbox::inline v0 {
 namespace {
 
 using parameters = std::map<std::string, std::string, std::less<>>;
+
+#ifdef OUTBOX_HAS_POSTGRES
+constexpr std::string_view own_prefix = "outbox.";
+constexpr std::string_view schemes = "sqlite, memory and postgresql";
+#else
+constexpr std::string_view schemes = "sqlite and memory";
+#endif
 
 [[noreturn]] void refuse(std::string const& problem) { throw error::about(errc::invalid_option, "url", problem); }
 
@@ -55,12 +65,57 @@ std::shared_ptr<store> open_sqlite(std::string path, parameters const& given) {
   return sqlite::open(path, std::move(o));
 }
 
+#ifdef OUTBOX_HAS_POSTGRES
+// The parameters of ours begin with "outbox."; the rest of the URL is libpq's.
+std::shared_ptr<store> open_postgres(std::string_view url) {
+  auto const question = std::min(url.find('?'), url.size());
+  std::string connection{url.substr(0, question)};
+  auto query = url.substr(std::min(question + 1, url.size()));
+  std::string ours;
+  char separator = '?';
+  while (!query.empty()) {
+    auto const end = std::min(query.find('&'), query.size());
+    auto const one = query.substr(0, end);
+    query.remove_prefix(std::min(end + 1, query.size()));
+    if (one.starts_with(own_prefix)) {
+      ours += (ours.empty() ? "" : "&") + std::string{one.substr(own_prefix.size())};
+    } else {
+      connection += separator + std::string{one};
+      separator = '&';
+    }
+  }
+  postgres::options o;
+  for (auto const& [name, value] : parse_parameters(ours)) {
+    if (name == "table") {
+      o.table = value;
+    } else if (name == "schema") {
+      o.schema = value;
+    } else if (name == "connections") {
+      o.connections = static_cast<std::size_t>(number(name, value));
+    } else if (name == "timeout") {
+      o.timeout = std::chrono::milliseconds{number(name, value)};
+    } else if (name == "migrate") {
+      o.migrate = number(name, value) != 0;
+    } else if (name == "notify") {
+      o.notify = number(name, value) != 0;
+    } else {
+      refuse("has the unknown parameter 'outbox." + name +
+             "'; postgresql knows outbox.table, schema, connections, timeout, migrate and notify");
+    }
+  }
+  return postgres::open(connection, std::move(o));
+}
+#endif
+
 }  // namespace
 
 std::shared_ptr<store> open_store(std::string_view url) {
   auto const colon = url.find(':');
   if (colon == std::string_view::npos) refuse("has no scheme: write sqlite:path/to/file.db or memory:");
   auto const scheme = url.substr(0, colon);
+#ifdef OUTBOX_HAS_POSTGRES
+  if (scheme == "postgresql" || scheme == "postgres") return open_postgres(url);
+#endif
   auto rest = url.substr(colon + 1);
   auto const question = std::min(rest.find('?'), rest.size());
   auto const given = parse_parameters(rest.substr(std::min(question + 1, rest.size())));
@@ -70,7 +125,7 @@ std::shared_ptr<store> open_store(std::string_view url) {
     if (!rest.empty() || !given.empty()) refuse("is more than memory:, which takes nothing");
     return memory::open();
   }
-  refuse("has the unknown scheme '" + std::string{scheme} + "'; this library was built with sqlite and memory");
+  refuse("has the unknown scheme '" + std::string{scheme} + "'; this library was built with " + std::string{schemes});
 }
 
 }  // namespace outbox::inline v0

@@ -6,9 +6,11 @@
 
 #include <outbox/memory.hpp>
 #include <outbox/outbox.hpp>
+#include <outbox/postgres.hpp>
 #include <outbox/sqlite.hpp>
 #include <string>
 
+#include "support/postgres_database.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/waiting.hpp"
 
@@ -42,6 +44,20 @@ struct sqlite_database {
   }
 };
 
+struct postgres_database {
+  static constexpr char const* name = "postgres";
+  outbox::postgres_database db{};
+  std::shared_ptr<outbox::store> store = db.open();
+  postgres::connection connection{db.connection()};
+
+  template <class F>
+  void transact(bool commit, F&& f) {
+    postgres::transaction tx{connection};
+    f(tx);
+    if (commit) tx.commit();
+  }
+};
+
 template <class Database>
 class Acceptance : public ::testing::Test {
  protected:
@@ -68,7 +84,7 @@ class Acceptance : public ::testing::Test {
   tally seen;
 };
 
-using Databases = ::testing::Types<memory_database, sqlite_database>;
+using Databases = ::testing::Types<memory_database, sqlite_database, postgres_database>;
 
 struct database_name {
   template <class Database>

@@ -13,6 +13,7 @@
 
 #include "contract/backend.hpp"
 #include "contract/memory_backend.hpp"
+#include "contract/postgres_backend.hpp"
 #include "contract/sqlite_backend.hpp"
 
 namespace outbox::contract {
@@ -105,7 +106,7 @@ class StoreContract : public ::testing::Test {
 };
 
 // A new store joins the suite here.
-using Stores = ::testing::Types<memory_backend, erasing_backend, sqlite_backend>;
+using Stores = ::testing::Types<memory_backend, erasing_backend, sqlite_backend, postgres_backend>;
 
 struct store_name {
   template <class Backend>

@@ -36,7 +36,7 @@ TEST(OpenStore, SqliteTakesAPathAndOptions) {
 TEST(OpenStore, SaysWhatIsWrongWithTheUrl) {
   using ::testing::HasSubstr;
   EXPECT_THAT(refusal("shop.db"), HasSubstr("no scheme"));
-  EXPECT_THAT(refusal("oracle:x"), HasSubstr("'oracle'; this library was built with sqlite and memory"));
+  EXPECT_THAT(refusal("oracle:x"), HasSubstr("'oracle'; this library was built with sqlite, memory and postgresql"));
   EXPECT_THAT(refusal("sqlite:"), HasSubstr("names no file"));
   EXPECT_THAT(refusal("sqlite:x?speed=11"), HasSubstr("unknown parameter 'speed'"));
   EXPECT_THAT(refusal("sqlite:x?table"), HasSubstr("not name=value"));

@@ -1,0 +1,36 @@
+// What an adapter for a PostgreSQL client needs of this library. Not for applications.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <outbox/detail/postgres_export.hpp>
+#include <outbox/sql/connection.hpp>
+#include <outbox/transaction.hpp>
+#include <string>
+#include <string_view>
+
+struct pg_conn;
+
+namespace outbox::inline v0::postgres {
+
+/// A caller's transaction as the store meets it. What `transaction_operations::run` gives for the kind "postgres" must
+/// be one of these.
+class OUTBOX_POSTGRES_EXPORT caller_connection : public sql::connection {
+ public:
+  caller_connection();
+  ~caller_connection() override;
+
+  /// Null if the client does not let it be reached.
+  [[nodiscard]] virtual pg_conn* raw() const noexcept = 0;
+
+  /// Rows are written whose presence the statement `exists` can tell.
+  virtual void wrote(std::string_view exists);
+};
+
+/// Has the observer told how the open transaction of `connection` ends; false if that cannot be seen.
+OUTBOX_POSTGRES_EXPORT bool watch_transaction(pg_conn* connection, std::shared_ptr<transaction_observer> observer);
+
+/// A parameter as PostgreSQL reads it, bytes and arrays included; nothing for NULL.
+[[nodiscard]] OUTBOX_POSTGRES_EXPORT std::optional<std::string> text_of(sql::value const& v);
+
+}  // namespace outbox::inline v0::postgres

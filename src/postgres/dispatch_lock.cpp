@@ -1,0 +1,68 @@
+#include "postgres/dispatch_lock.hpp"
+
+#include <atomic>
+#include <mutex>
+
+#include "postgres/pool.hpp"
+
+namespace outbox::inline v0::postgres {
+namespace {
+
+class advisory_lock final : public dispatch_lock {
+ public:
+  advisory_lock(std::unique_ptr<own_connection> c, std::string_view incarnation, std::string expire_sql)
+      : c_{std::move(c)}, prefix_{std::string{incarnation} + "/"}, expire_sql_{std::move(expire_sql)} {}
+
+  // The server tells when it ends the session; asking costs no round trip. While a statement runs, its outcome tells.
+  bool held() const noexcept override {
+    std::unique_lock const lock{mutex_, std::try_to_lock};
+    if (!lock) return held_;
+    auto* const raw = c_->conn.get();
+    if (PQconsumeInput(raw) == 0 || PQstatus(raw) != CONNECTION_OK) held_ = false;
+    return held_;
+  }
+
+  // In the session that holds the lock: if it has lost it, the statement fails.
+  std::size_t expire_others() override {
+    std::lock_guard const lock{mutex_};
+    try {
+      return static_cast<std::size_t>(
+          c_->statements.execute(expire_sql_, {sql::from_now{}, std::string_view{prefix_}}));
+    } catch (error const&) {
+      if (PQstatus(c_->conn.get()) != CONNECTION_OK) held_ = false;
+      throw;
+    }
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unique_ptr<own_connection> c_;
+  std::string prefix_;
+  std::string expire_sql_;
+  mutable std::atomic<bool> held_ = true;
+};
+
+}  // namespace
+
+std::unique_ptr<dispatch_lock> try_advisory_lock(std::string const& connection_string, milliseconds timeout,
+                                                 std::string_view table_id, std::string_view incarnation,
+                                                 std::string expire_sql) {
+  auto c = connect_own(connection_string, timeout);
+  if (behind_pooler(c->conn.get())) {
+    throw error{
+        errc::store_failure,
+        "this mode needs a lock that lasts as long as its session, and a pooler between this node and the server "
+        "gives sessions to others: connect to the server itself, or use multi_node"};
+  }
+  auto const key = "outbox dispatch " + std::string{table_id};
+  bool locked = false;
+  c->statements.execute("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", {std::string_view{key}},
+                        [&](sql::row const& r) {
+                          locked = r.integer(0) != 0;
+                          return false;
+                        });
+  if (!locked) return nullptr;
+  return std::make_unique<advisory_lock>(std::move(c), incarnation, std::move(expire_sql));
+}
+
+}  // namespace outbox::inline v0::postgres

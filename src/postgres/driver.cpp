@@ -1,0 +1,312 @@
+#include "postgres/driver.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace outbox::inline v0::postgres {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr Oid bool_type = 16, bigint_type = 20, smallint_type = 21, integer_type = 23, oid_type = 26,
+              instant_type = 1184, jsonb_type = 3802;
+
+// Classes of SQLSTATE after which the same call may succeed: connections, resources, an operator's intervention, the
+// system; then conflicts, a statement that took too long, a server that only reads, a pooler that forgot a statement.
+bool passes(std::string_view state) noexcept {
+  static constexpr std::string_view classes[] = {"08", "53", "57", "58"};
+  static constexpr std::string_view codes[] = {"40001", "40P01", "55P03", "25006", "26000", "72000"};
+  return std::ranges::any_of(classes, [&](auto c) { return state.starts_with(c); }) ||
+         std::ranges::find(codes, state) != std::end(codes);
+}
+
+errc code_of(std::string_view state) noexcept {
+  if (state.empty() || passes(state)) return errc::unavailable;
+  return state == "23505" ? errc::duplicate_event : errc::store_failure;
+}
+
+// libpq's texts have several lines, one per host.
+std::string one_line(char const* text) {
+  std::string s{text == nullptr ? "" : text};
+  while (!s.empty() && s.back() == '\n') s.pop_back();
+  for (std::size_t at = 0; (at = s.find('\n', at)) != std::string::npos; at += 2) s.replace(at, 1, "; ");
+  return s;
+}
+
+class shown_row final : public sql::row {
+ public:
+  shown_row(PGresult* r, int index) noexcept : r_{r}, index_{index} {}
+  bool null(int c) const override { return PQgetisnull(r_, index_, c) != 0; }
+  std::int64_t integer(int c) const override {
+    auto const v = text(c);
+    switch (PQftype(r_, c)) {
+      case bool_type:
+      case smallint_type:
+      case integer_type:
+      case bigint_type:
+      case oid_type: return number(v);
+      default: break;
+    }
+    std::int64_t n = 0;
+    std::from_chars(v.data(), v.data() + v.size(), n);
+    return n;
+  }
+  std::string_view text(int c) const override {
+    std::string_view bytes{PQgetvalue(r_, index_, c), static_cast<std::size_t>(PQgetlength(r_, index_, c))};
+    if (PQftype(r_, c) == jsonb_type && !bytes.empty()) bytes.remove_prefix(1);  // the version of its format
+    return bytes;
+  }
+  std::optional<instant> time(int c) const override {
+    using namespace std::chrono;
+    if (null(c) || PQftype(r_, c) != instant_type) return std::nullopt;
+    static constexpr instant epoch{sys_days{year{2000} / 1 / 1}};
+    static constexpr instant last{sys_days{year{9999} / 12 / 31}};
+    auto const since = number(text(c));
+    if (since > (last - epoch).count()) return last;  // infinity, too
+    if (since < (instant{} - epoch).count()) return instant{};
+    return epoch + microseconds{since};
+  }
+
+ private:
+  // Big-endian, of any width, with its sign.
+  static std::int64_t number(std::string_view bytes) noexcept {
+    if (bytes.empty()) return 0;
+    std::uint64_t n = (static_cast<unsigned char>(bytes.front()) & 0x80U) != 0 ? ~std::uint64_t{0} : 0;
+    for (char const b : bytes) n = (n << 8U) | static_cast<unsigned char>(b);
+    return static_cast<std::int64_t>(n);
+  }
+
+  PGresult* r_;
+  int index_;
+};
+
+bool succeeded(PGresult const* r) noexcept {
+  auto const s = PQresultStatus(r);
+  return s == PGRES_COMMAND_OK || s == PGRES_TUPLES_OK;
+}
+
+struct free_options {
+  void operator()(PQconninfoOption* o) const noexcept { PQconninfoFree(o); }
+};
+
+// A connection string that is wrong is not shown: nobody can say which part of it is the password.
+void check_connection_string(std::string const& text) {
+  std::unique_ptr<PQconninfoOption, free_options> const parsed{PQconninfoParse(text.c_str(), nullptr)};
+  auto const refuse = [](char const* why) { throw error::about(errc::invalid_option, "connection", why); };
+  if (!parsed) refuse("is not a connection string that libpq can read");
+  for (auto const* o = parsed.get(); o->keyword != nullptr; ++o) {
+    if (o->val == nullptr || std::string_view{o->keyword} != "host") continue;
+    if (std::string_view{o->val}.find('@') != std::string_view::npos) {
+      refuse("has an '@' in the name of its host: in a URL, write %40 for one in the password");
+    }
+  }
+}
+
+}  // namespace
+
+caller_connection::caller_connection() = default;
+caller_connection::~caller_connection() = default;
+void caller_connection::wrote(std::string_view /*exists*/) {}
+
+error error_of(PGconn* c, PGresult const* r, std::string_view doing) {
+  auto const field = [&](int code) -> std::string_view {
+    char const* const text = r == nullptr ? nullptr : PQresultErrorField(r, code);
+    return text == nullptr ? std::string_view{} : text;
+  };
+  auto const state = field(PG_DIAG_SQLSTATE);
+  auto text = std::string{doing} + ": ";
+  if (auto const primary = field(PG_DIAG_MESSAGE_PRIMARY); !primary.empty()) {
+    text += primary;
+  } else {
+    auto const said = one_line(PQerrorMessage(c));
+    text += said.empty() ? "the connection to the server was lost" : said;
+  }
+  if (!state.empty()) text += " (SQLSTATE " + std::string{state} + ")";
+  bool const broken = PQstatus(c) != CONNECTION_OK;
+  return error{broken ? errc::unavailable : code_of(state), text, std::string{state}};
+}
+
+bool spoils_connection(error const& e) noexcept {
+  static constexpr std::string_view codes[] = {"25006", "57P01", "57P02", "57P03", "0A000", "26000"};
+  return std::ranges::find(codes, e.sqlstate()) != std::end(codes) || e.sqlstate().starts_with("08");
+}
+
+bool is_conflict(error const& e) noexcept { return e.sqlstate() == "40001" || e.sqlstate() == "40P01"; }
+
+handle connect(std::string const& connection_string, milliseconds timeout) {
+  check_connection_string(connection_string);
+  auto const limit = std::to_string(std::max<std::int64_t>(2, timeout.count() / 1000));
+  auto const unanswered = std::to_string(timeout.count());
+  // What stands before the string is a default that it may change; what stands behind it is not for changing.
+  char const* const names[] = {"connect_timeout",  "keepalives_idle",  "keepalives_interval",
+                               "keepalives_count", "tcp_user_timeout", "fallback_application_name",
+                               "dbname",           "client_encoding",  nullptr};
+  char const* const values[] = {
+      limit.c_str(), "15", "5", "3", unanswered.c_str(), "outbox", connection_string.c_str(), "UTF8", nullptr};
+  handle c{PQconnectdbParams(names, values, /*expand_dbname=*/1)};
+  if (!c) throw error{errc::unavailable, "cannot connect to PostgreSQL: out of memory"};
+  if (PQstatus(c.get()) != CONNECTION_OK) {
+    throw error{errc::unavailable, "cannot connect to PostgreSQL: " + one_line(PQerrorMessage(c.get()))};
+  }
+  PQsetNoticeProcessor(
+      c.get(), [](void*, char const*) {}, nullptr);
+  return c;
+}
+
+void run(PGconn* c, std::string const& sql) {
+  result_handle const r{PQexec(c, sql.c_str())};
+  if (succeeded(r.get())) return;
+  auto const e = error_of(c, r.get(), "cannot run '" + sql.substr(0, 80) + "'");
+  // The application's own statement: a row of its own that is there twice is no event that is.
+  if (e.code() == errc::duplicate_event) throw error{errc::store_failure, e.what(), std::string{e.sqlstate()}};
+  throw e;
+}
+
+void result_rows::show(sql::row_function const& on_row) const {
+  for (int i = 0, n = size(); i < n; ++i) {
+    if (!on_row(shown_row{r_, i})) return;
+  }
+}
+
+std::int64_t result_rows::changed() const noexcept {
+  std::int64_t n = 0;
+  std::string_view const count = PQcmdTuples(r_);
+  std::from_chars(count.data(), count.data() + count.size(), n);
+  return n;
+}
+
+bool driver::in_transaction() const noexcept {
+  auto const s = PQtransactionStatus(c_);
+  return s == PQTRANS_INTRANS || s == PQTRANS_INERROR || s == PQTRANS_ACTIVE;
+}
+
+std::int64_t driver::execute(std::string_view sql, std::span<sql::value const> values,
+                             sql::row_function const& on_row) {
+  statement const one{std::string{sql}, parameters{values}};
+  auto const results = travel_or_throw(std::span{&one, 1});
+  result_rows const rows{results.front().get()};
+  if (on_row) rows.show(on_row);
+  return rows.changed();
+}
+
+std::vector<result_handle> driver::travel_or_throw(std::span<statement const> statements) {
+  auto answers = travel(statements);
+  if (answers.failure) throw *answers.failure;
+  return std::move(answers.results);
+}
+
+driver::replies driver::travel(std::span<statement const> statements) {
+  replies into;
+  if (given_up_ || PQstatus(c_) != CONNECTION_OK) {
+    into.broken = into.unsent = true;
+    into.failure = error{errc::unavailable, "the connection to the server was lost"};
+    return into;
+  }
+  bool const entered = PQpipelineStatus(c_) == PQ_PIPELINE_OFF;
+  if (entered && PQenterPipelineMode(c_) == 0) {
+    into.failure =
+        error{errc::wrong_transaction, "the connection is busy: read the results of its last statement first"};
+    return into;
+  }
+  std::vector<std::string> prepared_now;
+  bool sent = std::ranges::all_of(statements, [&](statement const& s) { return send(s, prepared_now); });
+  sent = PQpipelineSync(c_) != 0 && sent;
+  if (sent) {
+    receive(statements, prepared_now, into);
+  } else {
+    into.failure = error_of(c_, nullptr, "cannot send a statement");
+    break_off();
+  }
+  into.broken = given_up_ || PQstatus(c_) != CONNECTION_OK;
+  if (entered && !into.broken) PQexitPipelineMode(c_);
+  return into;
+}
+
+// On a connection that keeps them, a statement that is not prepared yet is prepared in the same round trip.
+bool driver::send(statement const& s, std::vector<std::string>& prepared_now) {
+  auto const& p = s.values;
+  if (!keep_) {
+    return PQsendQueryParams(c_, s.sql.c_str(), p.size(), nullptr, p.pointers(), p.lengths(), p.formats(), 1) != 0;
+  }
+  auto const known = names_.find(s.sql);
+  auto const name = known != names_.end() ? known->second : "outbox_" + std::to_string(names_.size() + 1);
+  if (known == names_.end()) {
+    if (PQsendPrepare(c_, name.c_str(), s.sql.c_str(), p.size(), nullptr) == 0) return false;
+    names_.emplace(s.sql, name);
+    prepared_now.push_back(s.sql);
+  }
+  return PQsendQueryPrepared(c_, name.c_str(), p.size(), p.pointers(), p.lengths(), p.formats(), 1) != 0;
+}
+
+void driver::receive(std::span<statement const> statements, std::vector<std::string> const& prepared_now,
+                     replies& into) {
+  auto const deadline =
+      timeout_.count() > 0 ? steady_clock::now() + timeout_ + timeout_ / 10 : steady_clock::time_point::max();
+  auto const fail = [&](PGresult const* r, char const* doing) {
+    if (!into.failure) into.failure = error_of(c_, r, doing);
+  };
+  // One answer of the server's: its result, and the null that ends it.
+  auto const answer = [&]() -> result_handle {
+    auto r = next_result(deadline);
+    if (r) result_handle const end{next_result(deadline).release()};
+    return r;
+  };
+  std::size_t prepared = 0;
+  for (auto const& s : statements) {
+    if (prepared < prepared_now.size() && prepared_now[prepared] == s.sql) {
+      ++prepared;
+      if (auto const r = answer(); !succeeded(r.get())) {
+        fail(r.get(), "cannot prepare a statement");
+        names_.erase(s.sql);
+      }
+    }
+    auto r = answer();
+    if (!r || PQstatus(c_) != CONNECTION_OK) {
+      fail(r.get(), "cannot run a statement");
+      return break_off();
+    }
+    if (!succeeded(r.get())) fail(r.get(), "cannot run a statement");
+    if (!into.failure) into.results.push_back(std::move(r));
+  }
+  if (auto const sync = next_result(deadline); PQresultStatus(sync.get()) != PGRES_PIPELINE_SYNC) {
+    fail(sync.get(), "cannot end a round trip");
+    break_off();
+  }
+}
+
+result_handle driver::next_result(steady_clock::time_point deadline) {
+  while (!given_up_) {
+    int const unsent = PQflush(c_);
+    if (unsent < 0 || (unsent == 0 && PQisBusy(c_) == 0)) break;
+    if (!wait_for_socket(unsent != 0, deadline)) {
+      break_off();
+      break;
+    }
+    if (PQconsumeInput(c_) == 0) break;
+  }
+  return result_handle{given_up_ ? nullptr : PQgetResult(c_)};
+}
+
+bool driver::wait_for_socket(bool to_write, steady_clock::time_point deadline) {
+  ::pollfd socket{PQsocket(c_), static_cast<short>(to_write ? POLLIN | POLLOUT : POLLIN), 0};
+  while (true) {
+    int wait = -1;
+    if (deadline != steady_clock::time_point::max()) {
+      auto const left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
+      if (left <= 0) return false;
+      wait = static_cast<int>(std::min<std::int64_t>(left, 60'000));
+    }
+    if (int const ready = ::poll(&socket, 1, wait); ready > 0 || (ready < 0 && errno != EINTR)) return true;
+  }
+}
+
+// Nobody knows what is on its way: the connection is of no use any more.
+void driver::break_off() {
+  given_up_ = true;
+  if (int const s = PQsocket(c_); s >= 0) ::shutdown(s, SHUT_RDWR);
+}
+
+}  // namespace outbox::inline v0::postgres

@@ -1,0 +1,113 @@
+// libpq behind the thin SQL interface: handles, errors, round trips.
+#pragma once
+
+#include <libpq-fe.h>
+
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <outbox/detail/postgres_adapter.hpp>
+#include <outbox/error.hpp>
+#include <outbox/sql/connection.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/routes.hpp"
+#include "postgres/parameters.hpp"
+
+namespace outbox::inline v0::postgres {
+
+using std::chrono::milliseconds;
+
+struct close_connection {
+  void operator()(PGconn* c) const noexcept { PQfinish(c); }
+};
+using handle = std::unique_ptr<PGconn, close_connection>;
+
+struct clear_result {
+  void operator()(PGresult* r) const noexcept { PQclear(r); }
+};
+using result_handle = std::unique_ptr<PGresult, clear_result>;
+
+/// What a failed result, or a broken connection, means. A connection that is broken, a server that comes or goes or is
+/// not the primary any more, a conflict with others, a limit that others use up: transient.
+[[nodiscard]] error error_of(PGconn* c, PGresult const* r, std::string_view doing);
+
+/// True if the connection should not be used again, although it answers: a server that goes, or only reads.
+[[nodiscard]] bool spoils_connection(error const& e) noexcept;
+
+/// A conflict with others that the same transaction may not meet again.
+[[nodiscard]] bool is_conflict(error const& e) noexcept;
+
+/// Throws `error`: invalid_option (connection) if it cannot be parsed, without showing any of it; unavailable.
+[[nodiscard]] handle connect(std::string const& connection_string, milliseconds timeout);
+
+/// Runs statements without parameters; several are one transaction.
+void run(PGconn* c, std::string const& sql);
+
+/// Rows of a result in binary form.
+class result_rows {
+ public:
+  explicit result_rows(PGresult* r) noexcept : r_{r} {}
+  void show(sql::row_function const& on_row) const;
+  [[nodiscard]] int size() const noexcept { return PQntuples(r_); }
+  [[nodiscard]] std::int64_t changed() const noexcept;
+
+ private:
+  PGresult* r_;
+};
+
+/// A statement on its way.
+struct statement {
+  std::string sql;
+  parameters values;
+  bool event = false;  ///< Inserts events.
+};
+
+/// A connection through which statements travel, many in one round trip.
+class driver final : public caller_connection {
+ public:
+  /// `keep`: statements stay prepared on the connection, which must be our own and no pooler's. `timeout`: how long an
+  /// answer may take before the connection is given up; zero: for ever.
+  driver(PGconn* c, bool keep, milliseconds timeout = {}) noexcept : c_{c}, keep_{keep}, timeout_{timeout} {}
+
+  bool in_transaction() const noexcept override;
+  using sql::connection::execute;
+  std::int64_t execute(std::string_view sql, std::span<sql::value const> values,
+                       sql::row_function const& on_row) override;
+  pg_conn* raw() const noexcept override { return c_; }
+
+  /// The session is ours, with what was set in it.
+  [[nodiscard]] bool keeps() const noexcept { return keep_; }
+
+  /// What became of a round trip: one result per statement until the first that failed, and why that did.
+  struct replies {
+    std::vector<result_handle> results;
+    std::optional<error> failure;
+    bool broken = false;  ///< The connection was lost: what has no result may or may not have happened.
+    bool unsent = false;  ///< It was lost before: nothing was sent.
+  };
+
+  /// Sends all and waits for all. Does not throw but for want of memory.
+  [[nodiscard]] replies travel(std::span<statement const> statements);
+
+  /// The same; throws what failed.
+  [[nodiscard]] std::vector<result_handle> travel_or_throw(std::span<statement const> statements);
+
+ private:
+  [[nodiscard]] bool send(statement const& s, std::vector<std::string>& prepared_now);
+  [[nodiscard]] result_handle next_result(std::chrono::steady_clock::time_point deadline);
+  [[nodiscard]] bool wait_for_socket(bool to_write, std::chrono::steady_clock::time_point deadline);
+  void receive(std::span<statement const> statements, std::vector<std::string> const& prepared_now, replies& into);
+  void break_off();
+
+  PGconn* c_;
+  bool keep_;
+  milliseconds timeout_;
+  bool given_up_ = false;
+  core::text_map<std::string> names_;
+};
+
+}  // namespace outbox::inline v0::postgres

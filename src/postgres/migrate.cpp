@@ -1,0 +1,232 @@
+#include "postgres/migrate.hpp"
+
+#include <algorithm>
+#include <map>
+#include <outbox/error.hpp>
+
+#include "postgres/driver.hpp"
+#include "postgres/pool.hpp"
+#include "sql/table_name.hpp"
+
+namespace outbox::inline v0::postgres {
+namespace {
+
+using sql::with_table;
+using columns = std::map<std::string, std::string, std::less<>>;  ///< Name and type.
+
+[[noreturn]] void refuse(std::string const& text) { throw error{errc::store_failure, text}; }
+
+// A text, or nothing if there is no row.
+std::optional<std::string> ask(driver& d, std::string const& sql, std::initializer_list<sql::value> values = {}) {
+  std::optional<std::string> answer;
+  d.execute(sql, values, [&](sql::row const& r) {
+    if (!r.null(0)) answer = r.text(0);
+    return false;
+  });
+  return answer;
+}
+
+columns columns_of(driver& d, std::string const& table, std::string const& schema) {
+  columns found;
+  d.execute(
+      "SELECT column_name::text, data_type::text FROM information_schema.columns WHERE table_schema = $1 AND "
+      "table_name = $2",
+      {std::string_view{schema}, std::string_view{table}}, [&](sql::row const& r) {
+        found.emplace(r.text(0), r.text(1));
+        return true;
+      });
+  return found;
+}
+
+// 0: no schema of ours.
+int version_of(driver& d, std::string const& table, std::string const& schema) {
+  auto const meta = with_table("outbox_meta", table, schema);
+  if (!ask(d, "SELECT to_regclass($1)::oid::text", {std::string_view{meta}})) return 0;
+  auto const version = ask(d, "SELECT value FROM " + meta + " WHERE name = 'schema_version'");
+  return version ? std::atoi(version->c_str()) : 0;
+}
+
+void refuse_newer(int version) {
+  if (version <= schema_version) return;
+  refuse("the outbox table has schema version " + std::to_string(version) + ", this library knows up to " +
+         std::to_string(schema_version) + ": use a newer library");
+}
+
+constexpr std::string_view adoptable[] = {"event_id",   "event_type", "aggregate_type", "aggregate_id", "tenant_id",
+                                          "payload",    "headers",    "status",         "attempts",     "available_at",
+                                          "created_at", "done_at",    "last_error",     "locked_by",    "locked_at"};
+
+// Columns of somebody else's are left alone, but a row must be insertable without them.
+void refuse_foreign_columns(driver& d, std::string const& table, std::string const& schema, columns const& have) {
+  std::string missing;
+  for (auto const name : {"event_id", "event_type", "payload", "status", "available_at", "created_at"}) {
+    if (!have.contains(name)) missing += (missing.empty() ? "" : ", ") + std::string{name};
+  }
+  if (!missing.empty()) {
+    refuse("there is a table '" + table + "' that is not an outbox table: it has no column " + missing);
+  }
+  std::string needed;
+  d.execute(
+      "SELECT column_name::text FROM information_schema.columns WHERE table_schema = $1 AND table_name = $2 AND "
+      "is_nullable = 'NO' AND column_default IS NULL AND is_identity = 'NO'",
+      {std::string_view{schema}, std::string_view{table}}, [&](sql::row const& r) {
+        if (std::ranges::find(adoptable, r.text(0)) == std::end(adoptable)) {
+          needed += (needed.empty() ? "" : ", ") + std::string{r.text(0)};
+        }
+        return true;
+      });
+  if (!needed.empty()) {
+    refuse("table '" + table +
+           "' cannot be adopted: it has columns without a default that this library would not fill (" + needed +
+           "); use a table of another name, or give them one");
+  }
+}
+
+// The parts of the schema that a table made by the plain DDL lacks, from the schema's own text: its columns, then all
+// that follows the table.
+std::string added_columns(columns const& have) {
+  std::string text;
+  static constexpr std::string_view begin = "CREATE TABLE outbox_event (";
+  auto rest = schema_sql.substr(schema_sql.find(begin) + begin.size());
+  rest = rest.substr(0, rest.find("\n);"));
+  while (!rest.empty()) {
+    auto const end = std::min(rest.find('\n'), rest.size());
+    auto line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    line = line.substr(0, line.find("--"));
+    auto const first = line.find_first_not_of(' ');
+    if (first == std::string_view::npos) continue;
+    line.remove_prefix(first);
+    line = line.substr(0, line.find_last_not_of(" ,") + 1);
+    if (have.contains(line.substr(0, line.find(' ')))) continue;
+    text += (text.empty() ? "ADD COLUMN " : ", ADD COLUMN ") + std::string{line};
+  }
+  return text;
+}
+
+std::string changed_columns(columns const& have, jsonb what, migration& report) {
+  std::string text;
+  auto const add = [&](std::string const& change) { text += ", " + change; };
+  for (auto const* const name : {"available_at", "created_at", "done_at", "locked_at"}) {
+    auto const c = have.find(name);
+    if (c == have.end() || c->second != "timestamp without time zone") continue;
+    add("ALTER COLUMN " + std::string{name} + " TYPE timestamptz USING " + name + " AT TIME ZONE 'UTC'");
+    report.warnings.push_back("column " + std::string{name} + " had no time zone: its values are taken for UTC");
+  }
+  for (auto const* const name : {"payload", "headers"}) {
+    auto const c = have.find(name);
+    if (c == have.end() || c->second == "json") continue;
+    if (c->second == "jsonb" && what == jsonb::keep) {
+      report.warnings.push_back("column " + std::string{name} +
+                                " stays jsonb: what is written comes back with other spacing and order");
+      continue;
+    }
+    add("ALTER COLUMN " + std::string{name} + " TYPE json USING " + name + "::json");
+  }
+  for (auto const* const name : {"status", "attempts"}) {
+    if (have.contains(name)) add("ALTER COLUMN " + std::string{name} + " SET DEFAULT 0");
+  }
+  return text;
+}
+
+// Rows keep their order as seq; those that were locked are free: whoever held them is another program.
+void adopt(PGconn* c, options const& o, std::string const& schema, columns const& have, migration& report) {
+  auto const t = [&](std::string_view sql) { return with_table(sql, o.table, schema); };
+  run(c, t("LOCK TABLE outbox_event IN ACCESS EXCLUSIVE MODE"));
+  auto added = added_columns(have);
+  // Identity numbers rows as they lie in the table; ours are numbered by age, below.
+  auto const identity = added.find("seq ");
+  if (identity != std::string::npos) {
+    auto const end = std::min(added.find(", ADD", identity), added.size());
+    added.replace(identity, end - identity, "seq bigint");
+  }
+  run(c, t("ALTER TABLE outbox_event " + added + changed_columns(have, o.adopt_jsonb, report)));
+  run(c,
+      t("UPDATE outbox_event SET seq = n.seq, inserted_at = created_at, written_by = NULL, locked_by = NULL, "
+        "locked_at = NULL, done_at = CASE WHEN status IN (1, 3) THEN coalesce(done_at, created_at) END FROM (SELECT "
+        "event_id AS id, row_number() OVER (ORDER BY created_at, event_id) AS seq FROM outbox_event) n WHERE event_id "
+        "= n.id"));
+  run(c, t("ALTER TABLE outbox_event ALTER COLUMN seq SET NOT NULL, ALTER COLUMN seq ADD GENERATED BY DEFAULT AS "
+           "IDENTITY"));
+  run(c, t("SELECT setval(pg_get_serial_sequence('outbox_event', 'seq'), (SELECT coalesce(max(seq), 0) + 1 FROM "
+           "outbox_event), false)"));
+  auto const rest = schema_sql.substr(schema_sql.find("\n);") + 3);
+  run(c, t(rest));
+}
+
+}  // namespace
+
+void check_options(options const& o) {
+  sql::check_table_name(o.table);
+  if (!o.schema.empty()) sql::check_table_name(o.schema, "schema");
+  auto const range = [](char const* field, auto value, auto least, auto most, char const* unit) {
+    if (value >= least && value <= most) return;
+    throw error::about(errc::invalid_option, field,
+                       "is " + std::to_string(value) + unit + ", allowed are " + std::to_string(least) + " to " +
+                           std::to_string(most) + unit);
+  };
+  range("connections", o.connections, std::size_t{1}, std::size_t{100}, "");
+  range("timeout", o.timeout.count(), milliseconds::rep{100}, milliseconds::rep{600'000}, " ms");
+}
+
+std::string resolve_schema(PGconn* c, options const& o) {
+  driver d{c, /*keep=*/false};
+  if (o.schema.empty()) {
+    auto const current = ask(d, "SELECT current_schema()::text");
+    if (!current)
+      throw error::about(errc::invalid_option, "schema", "is not set, and no schema of the search path exists");
+    return *current;
+  }
+  if (!ask(d, "SELECT nspname::text FROM pg_namespace WHERE nspname = $1", {std::string_view{o.schema}})) {
+    throw error::about(errc::invalid_option, "schema", "'" + o.schema + "' does not exist");
+  }
+  return o.schema;
+}
+
+migration migrate_connection(PGconn* c, options const& o, std::string const& schema) {
+  driver d{c, /*keep=*/false};
+  migration report;
+  run(c, "BEGIN ISOLATION LEVEL READ COMMITTED");
+  try {
+    auto const lock = "outbox migrate " + schema + "." + o.table;
+    d.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", {std::string_view{lock}});
+    auto const version = version_of(d, o.table, schema);
+    refuse_newer(version);
+    if (version == 0) {
+      if (auto const have = columns_of(d, o.table, schema); have.empty()) {
+        run(c, with_table(schema_sql, o.table, schema));
+        report.what = migration::kind::created;
+      } else {
+        refuse_foreign_columns(d, o.table, schema, have);
+        adopt(c, o, schema, have, report);
+        report.what = migration::kind::adopted;
+      }
+    }
+    run(c, "COMMIT");
+    return report;
+  } catch (...) {
+    result_handle const undone{PQexec(c, "ROLLBACK")};
+    throw;
+  }
+}
+
+std::string check_schema(PGconn* c, std::string const& table, std::string const& schema) {
+  driver d{c, /*keep=*/false};
+  auto const version = version_of(d, table, schema);
+  refuse_newer(version);
+  if (version < schema_version) {
+    refuse("table '" + table + "' in schema '" + schema + "' has no outbox schema of version " +
+           std::to_string(schema_version) + ": call outbox::postgres::migrate(), or open with .migrate = true");
+  }
+  auto id = ask(d, with_table("SELECT value FROM outbox_meta WHERE name = 'table_id'", table, schema));
+  if (!id) refuse("the companion of table '" + table + "' has no table_id: it was changed by hand");
+  return *id;
+}
+
+migration migrate(std::string const& connection, options const& o) {
+  check_options(o);
+  auto const c = connect(connection, o.timeout);
+  return migrate_connection(c.get(), o, resolve_schema(c.get(), o));
+}
+
+}  // namespace outbox::inline v0::postgres

@@ -1,0 +1,30 @@
+// The schema: what it is, and how a database gets it.
+#pragma once
+
+#include <libpq-fe.h>
+
+#include <outbox/postgres.hpp>
+#include <string>
+#include <string_view>
+
+namespace outbox::inline v0::postgres {
+
+inline constexpr int schema_version = 1;
+
+/// schema/postgres/0001.sql
+extern std::string_view const schema_sql;
+
+/// The schema that `o` names, or the connection's current one. Throws `error` (invalid_option) if it is not there.
+[[nodiscard]] std::string resolve_schema(PGconn* c, options const& o);
+
+/// In one transaction; others that migrate wait. Throws `error`.
+migration migrate_connection(PGconn* c, options const& o, std::string const& schema);
+
+/// The identity of the table. Throws `error` (store_failure) with what to do, unless its schema is the one that this
+/// library knows.
+[[nodiscard]] std::string check_schema(PGconn* c, std::string const& table, std::string const& schema);
+
+/// Throws `error` (invalid_option).
+void check_options(options const& o);
+
+}  // namespace outbox::inline v0::postgres

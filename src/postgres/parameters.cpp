@@ -1,0 +1,162 @@
+#include "postgres/parameters.hpp"
+
+#include <concepts>
+#include <outbox/detail/postgres_adapter.hpp>
+
+#include "sql/instant_text.hpp"
+
+namespace outbox::inline v0::postgres {
+namespace {
+
+// The numbers of types that arrays name inside.
+constexpr std::uint32_t bytea_oid = 17;
+constexpr std::uint32_t bigint_oid = 20;
+constexpr std::uint32_t text_oid = 25;
+
+using optional_texts = std::span<std::optional<std::string_view> const>;
+
+template <std::unsigned_integral T>
+void put(std::string& to, T v) {
+  for (int shift = static_cast<int>(sizeof v) * 8 - 8; shift >= 0; shift -= 8) {
+    to += static_cast<char>(static_cast<unsigned char>(v >> shift));
+  }
+}
+
+// One dimension, from 1. Each element is a length and its bytes; the length of NULL is -1.
+void begin_array(std::string& to, std::uint32_t type, std::size_t count) {
+  put(to, std::uint32_t{count == 0 ? 0U : 1U});
+  put(to, std::uint32_t{1});  // there may be a NULL
+  put(to, type);
+  if (count == 0) return;
+  put(to, static_cast<std::uint32_t>(count));
+  put(to, std::uint32_t{1});
+}
+
+std::string array_of(optional_texts items, std::uint32_t type) {
+  std::string to;
+  std::size_t size = 20;
+  for (auto const& i : items) size += 4 + (i ? i->size() : 0);
+  to.reserve(size);
+  begin_array(to, type, items.size());
+  for (auto const& i : items) {
+    put(to, i ? static_cast<std::uint32_t>(i->size()) : ~std::uint32_t{0});
+    if (i) to += *i;
+  }
+  return to;
+}
+
+std::string array_of(std::span<std::int64_t const> items) {
+  std::string to;
+  to.reserve(20 + items.size() * 12);
+  begin_array(to, bigint_oid, items.size());
+  for (auto const i : items) {
+    put(to, std::uint32_t{8});
+    put(to, static_cast<std::uint64_t>(i));
+  }
+  return to;
+}
+
+std::string hex_of(std::string_view bytes) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text = "\\x";
+  text.reserve(2 + bytes.size() * 2);
+  for (char const c : bytes) {
+    auto const b = static_cast<unsigned char>(c);
+    text += digits[b >> 4U];
+    text += digits[b & 15U];
+  }
+  return text;
+}
+
+std::string quoted_element(std::string_view item) {
+  std::string text = "\"";
+  for (char const c : item) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + '"';
+}
+
+template <class Items, class F>
+std::string braces(Items items, F&& element) {
+  std::string text = "{";
+  for (auto const& i : items) {
+    if (text.size() > 1) text += ',';
+    text += element(i);
+  }
+  return text + "}";
+}
+
+std::string plain_text_of(sql::value const& v) {
+  if (auto const* const i = std::get_if<std::int64_t>(&v)) return std::to_string(*i);
+  if (auto const* const t = std::get_if<std::string_view>(&v)) return std::string{*t};
+  if (auto const* const at = std::get_if<instant>(&v)) return utc_text(*at);
+  return std::to_string(std::get<sql::from_now>(v).by.count());
+}
+
+}  // namespace
+
+std::optional<std::string> text_of(sql::value const& v) {
+  auto const or_null = [](auto&& element) {
+    return [element](std::optional<std::string_view> const& i) { return i ? element(*i) : std::string{"NULL"}; };
+  };
+  if (std::holds_alternative<std::monostate>(v)) return std::nullopt;
+  if (auto const* const b = std::get_if<sql::blob>(&v)) return hex_of(b->bytes);
+  if (auto const* const a = std::get_if<sql::text_array>(&v)) return braces(a->items, or_null(quoted_element));
+  if (auto const* const a = std::get_if<sql::blob_array>(&v)) {
+    return braces(a->items, or_null([](std::string_view bytes) { return quoted_element(hex_of(bytes)); }));
+  }
+  if (auto const* const a = std::get_if<sql::integer_array>(&v)) {
+    return braces(a->items, [](std::int64_t i) { return std::to_string(i); });
+  }
+  return plain_text_of(v);
+}
+
+std::string utc_text(instant t) {
+  std::string text;
+  text += sql::instant_text{t}.view();
+  text += "+00";
+  return text;
+}
+
+parameters::parameters(std::span<sql::value const> values) {
+  texts_.reserve(values.size());  // pointers go into its strings
+  auto const push = [&](std::string text, int format) {
+    texts_.push_back(std::move(text));
+    bytes_ += texts_.back().size();
+    pointers_.push_back(texts_.back().c_str());
+    lengths_.push_back(static_cast<int>(texts_.back().size()));
+    formats_.push_back(format);
+  };
+  for (auto const& v : values) {
+    if (std::holds_alternative<std::monostate>(v)) {
+      pointers_.push_back(nullptr);
+      lengths_.push_back(0);
+      formats_.push_back(0);
+    } else if (auto const* const b = std::get_if<sql::blob>(&v)) {
+      push(std::string{b->bytes}, 1);
+    } else if (auto const* const t = std::get_if<sql::text_array>(&v)) {
+      push(array_of(t->items, text_oid), 1);
+    } else if (auto const* const bs = std::get_if<sql::blob_array>(&v)) {
+      push(array_of(bs->items, bytea_oid), 1);
+    } else if (auto const* const is = std::get_if<sql::integer_array>(&v)) {
+      push(array_of(is->items), 1);
+    } else {
+      push(plain_text_of(v), 0);
+    }
+  }
+}
+
+parameters::parameters(parameters const& other)
+    : texts_{other.texts_},
+      pointers_{other.pointers_},
+      lengths_{other.lengths_},
+      formats_{other.formats_},
+      bytes_{other.bytes_} {
+  auto text = texts_.begin();
+  for (auto& p : pointers_) {
+    if (p != nullptr) p = (text++)->c_str();
+  }
+}
+
+}  // namespace outbox::inline v0::postgres

@@ -1,0 +1,40 @@
+// Parameters as libpq wants them.
+#pragma once
+
+#include <libpq-fe.h>
+
+#include <outbox/sql/connection.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace outbox::inline v0::postgres {
+
+/// "2030-01-31 23:59:59.123456+00"
+[[nodiscard]] std::string utc_text(instant t);
+
+/// Owns what it sends. Single values go as text, which the server turns into whatever type it needs; bytes and arrays
+/// go as they are, without quoting.
+class parameters {
+ public:
+  explicit parameters(std::span<sql::value const> values);
+  parameters(parameters const& other);
+  parameters(parameters&&) noexcept = default;
+  parameters& operator=(parameters const&) = delete;
+  parameters& operator=(parameters&&) noexcept = default;
+  ~parameters() = default;
+
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(pointers_.size()); }
+  [[nodiscard]] char const* const* pointers() const noexcept { return pointers_.data(); }
+  [[nodiscard]] int const* lengths() const noexcept { return lengths_.data(); }
+  [[nodiscard]] int const* formats() const noexcept { return formats_.data(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  std::vector<std::string> texts_;     ///< One for each that is not NULL.
+  std::vector<char const*> pointers_;  ///< Into them.
+  std::vector<int> lengths_, formats_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace outbox::inline v0::postgres

@@ -1,0 +1,77 @@
+// The store's own connections: a bounded number, made when needed, tried before they are used again.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "postgres/driver.hpp"
+
+namespace outbox::inline v0::postgres {
+
+/// One connection of ours.
+struct own_connection {
+  handle conn;
+  driver statements;
+};
+
+/// Plans as the statements were measured with: through their indexes, whatever the statistics of a young table say.
+inline constexpr std::string_view plan_settings[] = {"enable_sort = off", "enable_bitmapscan = off",
+                                                     "enable_seqscan = off"};
+
+/// Whether whoever answers is the server itself. A pooler gives out a process id of its own.
+[[nodiscard]] bool behind_pooler(PGconn* c);
+
+/// Connects and makes the session ours: time-outs, isolation, plans that do not depend on parameters. Behind a pooler
+/// nothing is set, because the session is not ours. Throws `error`.
+[[nodiscard]] std::unique_ptr<own_connection> connect_own(std::string const& connection_string, milliseconds timeout);
+
+class pool {
+ public:
+  pool(std::string connection_string, std::size_t most, milliseconds timeout)
+      : connection_string_{std::move(connection_string)}, most_{most}, timeout_{timeout} {
+    idle_.reserve(most);  // so that giving back does not fail
+  }
+
+  /// Runs `f` with a connection that nobody else uses meanwhile. Whatever it leaves unfinished is rolled back; a
+  /// connection that is broken, or that reaches a server which goes or only reads, is closed. Throws `error`:
+  /// unavailable if there is none to be had.
+  template <class F>
+  void with(F&& f) {
+    auto c = take();
+    try {
+      f(c->statements);
+    } catch (error const& e) {
+      give_back(std::move(c), spoils_connection(e));
+      throw;
+    } catch (...) {
+      give_back(std::move(c), true);
+      throw;
+    }
+    give_back(std::move(c), false);
+  }
+
+  [[nodiscard]] std::string const& connection_string() const noexcept { return connection_string_; }
+  [[nodiscard]] milliseconds timeout() const noexcept { return timeout_; }
+
+ private:
+  [[nodiscard]] std::unique_ptr<own_connection> take();
+  [[nodiscard]] std::unique_ptr<own_connection> make();
+  void give_back(std::unique_ptr<own_connection> c, bool spoiled) noexcept;
+
+  std::string const connection_string_;
+  std::size_t const most_;
+  milliseconds const timeout_;
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  std::vector<std::unique_ptr<own_connection>> idle_;
+  std::size_t made_ = 0;
+  int failures_ = 0;                                    ///< Attempts to connect, one after the other.
+  std::chrono::steady_clock::time_point not_before_{};  ///< The next attempt.
+  std::minstd_rand random_{std::random_device{}()};
+};
+
+}  // namespace outbox::inline v0::postgres

@@ -1,0 +1,532 @@
+#include <algorithm>
+#include <numeric>
+#include <outbox/error.hpp>
+#include <outbox/postgres.hpp>
+#include <unordered_map>
+
+#include "core/claim_filter.hpp"
+#include "core/header_codec.hpp"
+#include "postgres/dispatch_lock.hpp"
+#include "postgres/driver.hpp"
+#include "postgres/migrate.hpp"
+#include "postgres/pool.hpp"
+#include "postgres/wake.hpp"
+#include "postgres/watch.hpp"
+#include "sql/sql_rows.hpp"
+#include "sql/sql_store.hpp"
+#include "sql/table_name.hpp"
+
+namespace outbox::inline v0::postgres {
+namespace {
+
+using sql::value;
+
+using optional_text = std::optional<std::string_view>;
+
+// Of a conflict between our own statements and others.
+constexpr int most_attempts = 4;
+
+// One write_all is sent in pieces of at most this.
+constexpr std::size_t most_rows = 1000;
+constexpr std::size_t most_bytes = 8U << 20U;
+
+// How long an ordered claim waits for a transaction that may yet commit something earlier.
+constexpr milliseconds wait_for_earlier{20};
+
+optional_text or_nothing(std::string const& s) { return s.empty() ? optional_text{} : optional_text{s}; }
+
+std::int64_t micros(std::chrono::microseconds t) { return t.count(); }
+
+statement make(std::string const& sql, std::initializer_list<value> values) {
+  return {sql, parameters{std::span{values.begin(), values.size()}}};
+}
+
+// What is paused as a statement takes it: whole types, and types of one aggregate type.
+struct pause_lists {
+  explicit pause_lists(std::vector<route_pause> const& pauses) {
+    for (auto const& p : pauses) {
+      if (!p.aggregate_type.empty()) texts.push_back(p.event_type + '\x01' + p.aggregate_type);
+    }
+    for (auto const& p : pauses) {
+      if (p.aggregate_type.empty()) types.emplace_back(p.event_type);
+    }
+    pairs.assign(texts.begin(), texts.end());
+  }
+  std::vector<std::string> texts;
+  std::vector<optional_text> types, pairs;
+};
+
+// Rows of one insert as columns.
+class insert_columns {
+ public:
+  void add(insertion const& i) {
+    auto const& e = i.what->record();
+    bool const json = e.kind == payload_kind::json;
+    bool const at_an_instant = i.what->delayed() && e.available_at.has_value();
+    keep_headers(core::encode_headers(i.what->headers()));
+    id.emplace_back(e.id);
+    type.emplace_back(e.type);
+    aggregate.emplace_back(e.aggregate.type);
+    aggregate_id.push_back(or_nothing(e.aggregate.id));
+    tenant.push_back(or_nothing(e.tenant));
+    payload.emplace_back(json ? std::string_view{e.payload} : std::string_view{"null"});
+    at.push_back(at_an_instant ? optional_text{keep(*e.available_at)} : optional_text{});
+    after.push_back(micros(e.deliver_after.value_or(std::chrono::milliseconds{0})));
+    created.emplace_back(keep(e.occurred_at));
+    key.push_back(or_nothing(e.ordering_key));
+    token.push_back(i.token.empty() ? optional_text{} : optional_text{i.token});
+    lease.push_back(micros(i.lease));
+    content.push_back(json ? optional_text{} : optional_text{e.content_type});
+    bytes.push_back(json ? optional_text{} : optional_text{e.payload});
+  }
+  [[nodiscard]] std::vector<value> values() const {
+    return {sql::text_array{id},           sql::text_array{type},    sql::text_array{aggregate},
+            sql::text_array{aggregate_id}, sql::text_array{tenant},  sql::text_array{payload},
+            sql::text_array{headers},      sql::text_array{at},      sql::integer_array{after},
+            sql::text_array{created},      sql::text_array{key},     sql::text_array{token},
+            sql::integer_array{lease},     sql::text_array{content}, sql::blob_array{bytes}};
+  }
+
+ private:
+  std::string_view keep(instant t) { return kept_.emplace_back(utc_text(t)); }
+  void keep_headers(std::string text) {
+    headers.push_back(text.empty() ? optional_text{} : optional_text{kept_.emplace_back(std::move(text))});
+  }
+
+  std::vector<optional_text> id, type, aggregate, aggregate_id, tenant, payload, headers, at, created, key, token,
+      content, bytes;
+  std::vector<std::int64_t> after, lease;
+  std::deque<std::string> kept_;
+};
+
+// Settlements of one outcome as columns, in the order of their ids.
+struct settle_columns {
+  void add(std::size_t index, settlement const& s) {
+    indexes.push_back(index);
+    id.emplace_back(s.row.id);
+    token.emplace_back(s.row.token);
+    progress.push_back(or_nothing(s.progress));
+    error.push_back(s.what == outcome::defer ? or_nothing(s.error) : optional_text{s.error});
+    delay.push_back(micros(s.delay));
+    counted.push_back(s.counted);
+  }
+  std::vector<std::size_t> indexes;
+  std::vector<optional_text> id, token, progress, error;
+  std::vector<std::int64_t> delay, counted;
+};
+
+class postgres_store final : public sql::sql_store {
+ public:
+  postgres_store(std::string connection, options o, std::string schema, std::string table_id)
+      : sql_store{sql::postgres_statements(o.table, schema)},
+        arrays_{sql::postgres_array_statements(o.table, schema)},
+        table_id_{std::move(table_id)},
+        meta_{sql::with_table("outbox_meta", o.table, schema)},
+        pool_{std::move(connection), o.connections, o.timeout} {
+    if (o.notify) wake_.emplace(pool_.connection_string(), o.timeout, table_id_, o.log);
+  }
+
+  store_capabilities capabilities() const noexcept override {
+    return {.kind = "postgres", .watch_every = milliseconds{wake_ ? 5 : 0}};
+  }
+
+  void insert(transaction_ref tx, std::span<insertion const> rows) override;
+  claim_reply claim(claim_request const& request) override;
+  std::vector<bool> settle(std::span<settlement const> items) override;
+  std::vector<bool> renew(std::span<row_handle const> rows, milliseconds lease) override;
+
+  std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
+    return try_advisory_lock(pool_.connection_string(), pool_.timeout(), table_id_, incarnation,
+                             statements().expire_others);
+  }
+
+  instant now() override {
+    instant at{};
+    with_reader([&](sql::connection& c) {
+      c.execute(arrays_.now, {}, [&](sql::row const& r) {
+        at = r.time(0).value_or(instant{});
+        return false;
+      });
+    });
+    return at;
+  }
+
+  std::uint64_t change_counter() noexcept override { return wake_ ? wake_->heard() : 0; }
+  void hint() noexcept override {
+    if (wake_) wake_->say();
+  }
+
+ protected:
+  void with_writer(work const& f) override {
+    retrying([&] { pool_.with([&](driver& d) { f(d); }); });
+  }
+  void with_reader(work const& f) override { with_writer(f); }
+  void with_caller(transaction_ref tx, work const& f) override;
+
+ private:
+  // Conflicts with others are tried again, a few times.
+  template <class F>
+  static void retrying(F&& f) {
+    for (int attempt = 1;; ++attempt) {
+      try {
+        return f();
+      } catch (error const& e) {
+        if (!is_conflict(e) || attempt == most_attempts) throw;
+      }
+    }
+  }
+
+  struct chosen_rows;
+  [[nodiscard]] std::vector<statement> questions(claim_request const& request) const;
+  [[nodiscard]] std::vector<result_handle> ask_in_a_strange_session(driver& d, claim_request const& request) const;
+  [[nodiscard]] chosen_rows choose(claim_request const& request, std::vector<result_handle> const& answers,
+                                   claim_reply& reply) const;
+  void look_ahead(claim_request const& request, std::vector<result_handle> const& answers, claim_reply& reply) const;
+  void take(driver& d, claim_request const& request, chosen_rows const& chosen, claim_reply& reply) const;
+  [[nodiscard]] statement settle_statement(outcome what, settle_columns const& c) const;
+  void check_reaches(caller_connection& c) const;
+
+  sql::array_statements arrays_;
+  std::string table_id_;
+  std::string meta_;
+  pool pool_;
+  std::optional<wake_line> wake_;
+};
+
+// The first time that a connection is used for this store, that it leads to this very table.
+void postgres_store::check_reaches(caller_connection& c) const {
+  auto* const raw = c.raw();
+  if (raw == nullptr) return;  // its client does not let us keep anything on it
+  if (PQtransactionStatus(raw) == PQTRANS_INERROR) {
+    throw error{errc::store_failure, "the transaction has failed already and can only be rolled back", "25P02"};
+  }
+  std::string_view const encoding = pg_encoding_to_char(PQclientEncoding(raw));
+  if (encoding != "UTF8" && encoding != "SQL_ASCII") {
+    throw error{errc::wrong_transaction,
+                "the connection's client_encoding is " + std::string{encoding} + ", events need UTF8"};
+  }
+  auto* const seen = watch::of(raw);
+  if (seen == nullptr || seen->reaches(table_id_)) return;
+  auto const refuse = [] {
+    throw error{errc::wrong_transaction, "the transaction is on another database than the node's store"};
+  };
+  // Two questions, so that a table which is not there does not fail the caller's transaction.
+  bool there = false;
+  c.execute("SELECT to_regclass($1) IS NOT NULL", {std::string_view{meta_}}, [&](sql::row const& r) {
+    there = r.integer(0) != 0;
+    return false;
+  });
+  if (!there) refuse();
+  bool same = false;
+  c.execute("SELECT value FROM " + meta_ + " WHERE name = 'table_id'", {}, [&](sql::row const& r) {
+    same = r.text(0) == table_id_;
+    return false;
+  });
+  if (!same) refuse();
+  seen->set_reaches(table_id_);
+}
+
+void postgres_store::with_caller(transaction_ref tx, work const& f) {
+  if (tx.kind() != "postgres")
+    throw error{errc::wrong_transaction, "a PostgreSQL store needs a PostgreSQL transaction"};
+  tx.run([&](sql::connection& on) {
+    auto& c = static_cast<caller_connection&>(on);
+    check_reaches(c);
+    c.wrote(statements().exists);
+    f(c);
+  });
+}
+
+void postgres_store::insert(transaction_ref tx, std::span<insertion const> rows) {
+  with_caller(tx, [&](sql::connection& c) {
+    if (rows.size() == 1) {
+      auto const headers = core::encode_headers(rows.front().what->headers());
+      auto values = sql::insert_parameters(rows.front(), headers);
+      auto& available = values[7];
+      bool const from_now = std::holds_alternative<sql::from_now>(available);
+      values.push_back(from_now ? std::exchange(available, value{}) : value{});
+      c.execute(statements().insert, values, {});
+      return;
+    }
+    // A statement that fails fails the whole transaction, or all since a savepoint: nothing is left of the others.
+    for (std::size_t at = 0; at < rows.size();) {
+      insert_columns columns;
+      std::size_t bytes = 0;
+      auto const first = at;
+      for (; at < rows.size() && at - first < most_rows && (bytes == 0 || bytes < most_bytes); ++at) {
+        columns.add(rows[at]);
+        bytes += rows[at].what->size_bytes();
+      }
+      c.execute(arrays_.insert_many, columns.values(), {});
+    }
+  });
+}
+
+// Rows that the filter wants, locked.
+struct postgres_store::chosen_rows {
+  std::vector<std::string> ids;  ///< In the order of the claim.
+  std::vector<killed_row> killed;
+};
+
+// Two round trips: what is due, then the taking of what was chosen. The rows are locked in between, so nobody else
+// chooses them; those that others have locked are passed over.
+claim_reply postgres_store::claim(claim_request const& request) {
+  claim_reply reply;
+  retrying([&] {
+    reply = {};
+    pool_.with([&](driver& d) {
+      auto const answers = d.keeps() ? d.travel_or_throw(questions(request)) : ask_in_a_strange_session(d, request);
+      auto const chosen = choose(request, answers, reply);
+      look_ahead(request, answers, reply);
+      take(d, request, chosen, reply);
+    });
+  });
+  return reply;
+}
+
+// What is set for our own sessions is set for this transaction.
+std::vector<result_handle> postgres_store::ask_in_a_strange_session(driver& d, claim_request const& request) const {
+  auto all = questions(request);
+  for (auto const s : plan_settings) all.insert(all.begin() + 1, make("SET LOCAL " + std::string{s}, {}));
+  auto answers = d.travel_or_throw(all);
+  answers.erase(answers.begin() + 1, answers.begin() + 1 + std::ssize(plan_settings));
+  return answers;
+}
+
+std::vector<statement> postgres_store::questions(claim_request const& request) const {
+  pause_lists const paused{request.pauses};
+  bool const alone = request.suspects == suspects::take_one && !request.in_order;
+  // One more than may be taken tells whether there is more.
+  auto const limit = static_cast<std::int64_t>(std::min<std::size_t>(alone ? 1 : request.limit, 100'000)) + 1;
+  std::vector<statement> all;
+  all.push_back(make(statements().begin, {}));
+  all.push_back(make("SELECT now()", {}));
+  if (request.in_order) {
+    all.push_back(make(arrays_.in_order, {limit, sql::text_array{paused.types}, sql::text_array{paused.pairs}}));
+  } else {
+    all.push_back(make(arrays_.due, {limit, micros(request.skip_recent), std::int64_t{request.unowned_only},
+                                     sql::text_array{paused.types}, sql::text_array{paused.pairs},
+                                     std::int64_t{alone ? request.max_crashes - 1 : 0}}));
+  }
+  all.push_back(make(arrays_.next_due, {sql::text_array{paused.types}, sql::text_array{paused.pairs}}));
+  if (request.skip_recent.count() > 0) all.push_back(make(arrays_.next_grown, {micros(request.skip_recent)}));
+  return all;
+}
+
+postgres_store::chosen_rows postgres_store::choose(claim_request const& request,
+                                                   std::vector<result_handle> const& answers,
+                                                   claim_reply& reply) const {
+  using choice = core::claim_filter::choice;
+  result_rows{answers[1].get()}.show([&](sql::row const& r) {
+    reply.now = r.time(0).value_or(instant{});
+    return false;
+  });
+  chosen_rows chosen;
+  core::claim_filter filter{request, reply};
+  result_rows const rows{answers[2].get()};
+  rows.show([&](sql::row const& r) {
+    if (request.in_order && r.integer(10) == 0) {
+      // Somebody who began earlier may yet commit a row that belongs before this one.
+      reply.next_due = reply.now + wait_for_earlier;
+      return false;
+    }
+    bool const owned = r.integer(3) != 0;
+    auto const crashes = static_cast<std::int32_t>(r.integer(5));
+    switch (filter.consider({.event_type = r.text(1),
+                             .aggregate_type = r.text(2),
+                             .owned = owned,
+                             .tried = r.integer(4) != 0,
+                             .crashes = crashes,
+                             .inserted_at = r.time(6).value_or(reply.now),
+                             .claimable_at = r.time(7).value_or(reply.now),
+                             .bytes = static_cast<std::size_t>(r.integer(8))})) {
+      case choice::stop: return false;
+      case choice::leave: return true;
+      case choice::kill:
+        chosen.killed.push_back({std::string{r.text(0)}, std::string{r.text(1)}, crashes + (owned ? 1 : 0)});
+        return true;
+      case choice::take: chosen.ids.emplace_back(r.text(0)); return true;
+    }
+    return true;
+  });
+  // What was left or killed may have stood before others that are due.
+  auto const asked = static_cast<std::size_t>(rows.size());
+  if (asked > request.limit && !chosen.ids.empty() && !request.in_order) reply.more = true;
+  return chosen;
+}
+
+void postgres_store::look_ahead(claim_request const& request, std::vector<result_handle> const& answers,
+                                claim_reply& reply) const {
+  auto const earlier = [&](std::optional<instant> at) {
+    if (at && (!reply.next_due || *at < *reply.next_due)) reply.next_due = at;
+  };
+  result_rows{answers[3].get()}.show([&](sql::row const& r) {
+    earlier(r.time(0));
+    return false;
+  });
+  if (request.skip_recent.count() == 0) return;
+  result_rows{answers[4].get()}.show([&](sql::row const& r) {
+    auto const at = r.time(0);
+    earlier(at ? std::optional{*at + request.skip_recent} : std::nullopt);
+    return false;
+  });
+}
+
+void postgres_store::take(driver& d, claim_request const& request, chosen_rows const& chosen,
+                          claim_reply& reply) const {
+  std::vector<statement> all;
+  for (auto const& k : chosen.killed) {
+    auto const why =
+        "crash budget exhausted: " + std::to_string(k.crashes) + " processes ended while they held this event";
+    all.push_back(make(arrays_.kill, {std::string_view{why}, std::string_view{k.id}}));
+  }
+  std::vector<optional_text> const ids{chosen.ids.begin(), chosen.ids.end()};
+  auto const taken_at = all.size();
+  if (!ids.empty()) {
+    all.push_back(make(arrays_.take, {std::string_view{request.token}, micros(request.lease), sql::text_array{ids}}));
+  }
+  all.push_back(make(statements().commit, {}));
+  auto const answers = d.travel_or_throw(all);
+  reply.killed = chosen.killed;
+  if (ids.empty()) return;
+  // The server gives them back in any order.
+  std::unordered_map<std::string_view, std::size_t> place;
+  for (std::size_t i = 0; i < chosen.ids.size(); ++i) place.emplace(chosen.ids[i], i);
+  std::vector<std::optional<claimed_row>> rows(chosen.ids.size());
+  result_rows{answers[taken_at].get()}.show([&](sql::row const& r) {
+    std::string malformed;
+    auto v = sql::read_row(r, malformed);
+    auto const at = place.at(v.event.id());
+    rows[at].emplace(claimed_row{.handle = {v.event.id(), request.token, 0},
+                                 .event = v.event,
+                                 .attempts = v.attempts,
+                                 .crashes = v.crashes,
+                                 .tried = v.status == event_status::retry,
+                                 .progress = std::move(v.progress),
+                                 .malformed = std::move(malformed)});
+    return true;
+  });
+  for (auto& r : rows) {
+    if (r) reply.rows.push_back(std::move(*r));
+  }
+}
+
+statement postgres_store::settle_statement(outcome what, settle_columns const& c) const {
+  value const id = sql::text_array{c.id};
+  value const token = sql::text_array{c.token};
+  value const progress = sql::text_array{c.progress};
+  value const error = sql::text_array{c.error};
+  value const delay = sql::integer_array{c.delay};
+  value const counted = sql::integer_array{c.counted};
+  switch (what) {
+    case outcome::delivered: return make(arrays_.settle_done, {id, token, progress});
+    case outcome::retry: return make(arrays_.settle_retry, {id, token, progress, error, delay, counted});
+    case outcome::defer: return make(arrays_.settle_defer, {id, token, progress, error, delay});
+    case outcome::dead: return make(arrays_.settle_dead, {id, token, progress, error, counted});
+    case outcome::release: break;
+  }
+  return make(arrays_.settle_release, {id, token});
+}
+
+// One statement per outcome, all in one round trip. Of a row that is named twice the first settlement counts, as if
+// they had come one by one.
+std::vector<bool> postgres_store::settle(std::span<settlement const> items) {
+  std::vector<bool> applied(items.size(), false);
+  if (items.empty()) return applied;
+  std::vector<std::size_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) -> std::string const& { return items[i].row.id; });
+  std::array<settle_columns, 5> columns;
+  std::vector<std::size_t> again;
+  for (std::size_t at = 0; at < order.size(); ++at) {
+    auto const& s = items[order[at]];
+    if (at > 0 && items[order[at - 1]].row.id == s.row.id) {
+      again.push_back(order[at]);
+    } else {
+      columns[static_cast<std::size_t>(s.what)].add(order[at], s);
+    }
+  }
+  std::vector<statement> all;
+  std::vector<settle_columns const*> whose;
+  for (std::size_t what = 0; what < columns.size(); ++what) {
+    if (columns[what].id.empty()) continue;
+    all.push_back(settle_statement(static_cast<outcome>(what), columns[what]));
+    whose.push_back(&columns[what]);
+  }
+  bool const several = all.size() > 1;
+  if (several) {
+    all.insert(all.begin(), make(statements().begin, {}));
+    all.push_back(make(statements().commit, {}));
+  }
+  retrying([&] {
+    pool_.with([&](driver& d) {
+      auto const answers = d.travel_or_throw(all);
+      for (std::size_t s = 0; s < whose.size(); ++s) {
+        auto const& c = *whose[s];
+        result_rows{answers[s + (several ? 1 : 0)].get()}.show([&](sql::row const& r) {
+          auto const at = std::ranges::lower_bound(c.id, optional_text{r.text(0)}) - c.id.begin();
+          applied[c.indexes[static_cast<std::size_t>(at)]] = true;
+          return true;
+        });
+      }
+    });
+  });
+  for (auto const i : again) applied[i] = settle(items.subspan(i, 1)).front();
+  return applied;
+}
+
+std::vector<bool> postgres_store::renew(std::span<row_handle const> rows, milliseconds lease) {
+  std::vector<bool> kept(rows.size(), false);
+  if (rows.empty()) return kept;
+  std::vector<optional_text> ids;
+  std::vector<optional_text> tokens;
+  std::unordered_multimap<std::string_view, std::size_t> place;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    ids.emplace_back(rows[i].id);
+    tokens.emplace_back(rows[i].token);
+    place.emplace(rows[i].id, i);
+  }
+  with_writer([&](sql::connection& c) {
+    c.execute(arrays_.renew, {sql::text_array{ids}, sql::text_array{tokens}, micros(lease)}, [&](sql::row const& r) {
+      auto const [first, last] = place.equal_range(r.text(0));
+      for (auto at = first; at != last; ++at) kept[at->second] = true;
+      return true;
+    });
+  });
+  return kept;
+}
+
+// What the server promises less than the store's users may expect.
+void warn_of_weak_durability(PGconn* c, options const& o) {
+  result_handle const r{PQexec(c, "SELECT current_setting('synchronous_commit'), current_setting('fsync')")};
+  if (PQresultStatus(r.get()) != PGRES_TUPLES_OK || !o.log) return;
+  std::string_view const commit = PQgetvalue(r.get(), 0, 0);
+  std::string_view const sync = PQgetvalue(r.get(), 0, 1);
+  if (commit == "off" || sync == "off") {
+    o.log(log_level::warning, std::string{"the server has "} + (sync == "off" ? "fsync" : "synchronous_commit") +
+                                  " = off: a commit that was delivered may be gone after a power failure");
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<store> open(std::string const& connection, options o) {
+  check_options(o);
+  auto const c = connect(connection, o.timeout);
+  constexpr int oldest = 130'000;
+  if (PQserverVersion(c.get()) < oldest) {
+    throw error{errc::store_failure, "this library needs PostgreSQL 13 or later; the server is " +
+                                         std::to_string(PQserverVersion(c.get()) / 10'000)};
+  }
+  auto const schema = resolve_schema(c.get(), o);
+  if (o.migrate) {
+    for (auto const& w : migrate_connection(c.get(), o, schema).warnings) {
+      if (o.log) o.log(log_level::warning, "adopting the outbox table: " + w);
+    }
+  }
+  auto table_id = check_schema(c.get(), o.table, schema);
+  warn_of_weak_durability(c.get(), o);
+  return std::make_shared<postgres_store>(connection, std::move(o), schema, std::move(table_id));
+}
+
+}  // namespace outbox::inline v0::postgres

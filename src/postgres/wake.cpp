@@ -1,0 +1,135 @@
+#include "postgres/wake.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace outbox::inline v0::postgres {
+namespace {
+
+using std::chrono::steady_clock;
+
+// At most a hundred notifications a second: what comes sooner goes with the next.
+constexpr milliseconds spacing{10};
+
+std::string channel_of(std::string_view table_id) {
+  std::string name = "outbox_";
+  std::ranges::copy_if(table_id, std::back_inserter(name), [](char c) { return c != '-'; });
+  return name;
+}
+
+struct free_notify {
+  void operator()(PGnotify* n) const noexcept { PQfreemem(n); }
+};
+
+}  // namespace
+
+wake_line::wake_line(std::string connection_string, milliseconds timeout, std::string_view table_id, log_function log)
+    : connection_string_{std::move(connection_string)},
+      timeout_{timeout},
+      channel_{channel_of(table_id)},
+      log_{std::move(log)} {
+  connect_and_listen();
+  self_test();
+  if (::pipe2(wake_, O_CLOEXEC | O_NONBLOCK) != 0) throw error{errc::unavailable, "cannot make a pipe"};
+  thread_ = std::thread{[this] { loop(); }};
+}
+
+wake_line::~wake_line() {
+  quit_ = true;
+  say();
+  if (thread_.joinable()) thread_.join();
+  ::close(wake_[0]);
+  ::close(wake_[1]);
+}
+
+void wake_line::say() noexcept {
+  if (wanted_.exchange(true)) return;  // the thread knows already
+  char const byte = 0;
+  [[maybe_unused]] auto const written = ::write(wake_[1], &byte, 1);
+}
+
+void wake_line::connect_and_listen() {
+  conn_ = connect(connection_string_, timeout_);
+  run(conn_.get(), "LISTEN " + channel_);
+}
+
+// A pooler takes LISTEN without a word, and nothing ever arrives from others.
+void wake_line::self_test() {
+  run(connect(connection_string_, timeout_).get(), "NOTIFY " + channel_);
+  auto const deadline = steady_clock::now() + timeout_;
+  while (!take_notifications()) {
+    auto const left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
+    ::pollfd socket{PQsocket(conn_.get()), POLLIN, 0};
+    if (left <= 0 || PQstatus(conn_.get()) != CONNECTION_OK) {
+      throw error{errc::store_failure,
+                  "notify is on, but a notification to this connection did not arrive: is there a pooler in between?"};
+    }
+    ::poll(&socket, 1, static_cast<int>(std::min<std::int64_t>(left, 1000)));
+  }
+}
+
+bool wake_line::take_notifications() {
+  if (PQconsumeInput(conn_.get()) == 0) throw error_of(conn_.get(), nullptr, "cannot listen");
+  bool any = false;
+  while (std::unique_ptr<PGnotify, free_notify> const n{PQnotifies(conn_.get())}) any = true;
+  return any;
+}
+
+void wake_line::wait(milliseconds at_most) {
+  ::pollfd ends[] = {{conn_ ? PQsocket(conn_.get()) : -1, POLLIN, 0}, {wake_[0], POLLIN, 0}};
+  ::poll(ends, 2, static_cast<int>(at_most.count()));
+  char drained[64];
+  while (::read(wake_[0], drained, sizeof drained) > 0) {
+  }
+}
+
+void wake_line::send() {
+  auto const due = last_sent_ + spacing;
+  if (!wanted_ || quit_) return;
+  if (auto const now = steady_clock::now(); now < due) wait(std::chrono::ceil<milliseconds>(due - now));
+  wanted_ = false;
+  run(conn_.get(), "NOTIFY " + channel_);
+  last_sent_ = steady_clock::now();
+}
+
+void wake_line::reconnect() {
+  milliseconds pause{100};
+  while (!quit_) {
+    conn_.reset();
+    // Never all nodes at once.
+    wait(pause / 2 + milliseconds{steady_clock::now().time_since_epoch().count() / 1000 %
+                                  std::max<std::int64_t>(1, pause.count())});
+    pause = std::min(pause * 2, milliseconds{5000});
+    try {
+      connect_and_listen();
+      heard_ += 1;
+      return remark(log_level::info, "listening for notifications again");
+    } catch (error const&) {  // NOLINT(bugprone-empty-catch): said once, when it was lost
+    }
+  }
+}
+
+void wake_line::loop() noexcept {
+  while (!quit_) {
+    try {
+      if (take_notifications()) heard_ += 1;
+      send();
+      if (!wanted_ && !quit_) wait(milliseconds{1000});
+    } catch (std::exception const& e) {
+      remark(log_level::warning, std::string{"notifications are off for now: "} + e.what());
+      reconnect();
+    }
+  }
+}
+
+void wake_line::remark(log_level level, std::string const& text) noexcept {
+  try {
+    if (log_) log_(level, text);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a log that throws must not end the thread
+  }
+}
+
+}  // namespace outbox::inline v0::postgres

@@ -1,0 +1,52 @@
+// LISTEN and NOTIFY: how nodes in other processes learn that there is something to claim. A hint, never a promise.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <outbox/log.hpp>
+#include <string>
+#include <thread>
+
+#include "postgres/driver.hpp"
+
+namespace outbox::inline v0::postgres {
+
+/// One connection and one thread that hears and says it. What is said between two notifications is said once.
+class wake_line {
+ public:
+  /// Throws `error`: store_failure if a notification to itself does not arrive.
+  wake_line(std::string connection_string, milliseconds timeout, std::string_view table_id, log_function log);
+  wake_line(wake_line const&) = delete;
+  wake_line& operator=(wake_line const&) = delete;
+  ~wake_line();
+
+  /// Soon; costs the caller one write to a pipe at most.
+  void say() noexcept;
+
+  /// Grows with everything that was heard, and with every reconnection: what came meanwhile was not heard.
+  [[nodiscard]] std::uint64_t heard() const noexcept { return heard_.load(std::memory_order_relaxed); }
+
+ private:
+  void loop() noexcept;
+  void connect_and_listen();
+  void self_test();
+  [[nodiscard]] bool take_notifications();
+  void wait(milliseconds at_most);
+  void send();
+  void reconnect();
+  void remark(log_level level, std::string const& text) noexcept;
+
+  std::string const connection_string_;
+  milliseconds const timeout_;
+  std::string const channel_;
+  log_function const log_;
+  handle conn_;
+  int wake_[2] = {-1, -1};
+  std::atomic<bool> wanted_ = false;
+  std::atomic<bool> quit_ = false;
+  std::atomic<std::uint64_t> heard_ = 1;
+  std::chrono::steady_clock::time_point last_sent_{};
+  std::thread thread_;
+};
+
+}  // namespace outbox::inline v0::postgres

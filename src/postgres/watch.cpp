@@ -1,0 +1,93 @@
+#include "postgres/watch.hpp"
+
+#include <algorithm>
+#include <outbox/detail/postgres_adapter.hpp>
+
+namespace outbox::inline v0::postgres {
+
+watch* watch::of(PGconn* c) {
+  if (auto* const known = static_cast<watch*>(PQinstanceData(c, &watch::on_event))) return known;
+  auto made = std::make_unique<watch>();
+  if (PQregisterEventProc(c, &watch::on_event, "outbox", nullptr) == 0) return nullptr;
+  if (PQsetInstanceData(c, &watch::on_event, made.get()) == 0) return nullptr;
+  return made.release();  // until the connection is closed
+}
+
+void watch::enlist(std::shared_ptr<transaction_observer> observer) {
+  if (observers_.empty()) suspect_ = false;  // what happened before the first write does not touch it
+  observers_.push_back(std::move(observer));
+}
+
+bool watch::reaches(std::string_view table_id) const noexcept {
+  return std::ranges::find(reached_, table_id) != reached_.end();
+}
+
+// Called by libpq on the thread that uses the connection: nothing here may throw, or use the connection.
+int watch::on_event(PGEventId id, void* info, void* /*pass_through*/) noexcept {
+  if (id == PGEVT_RESULTCREATE) {
+    auto const& e = *static_cast<PGEventResultCreate const*>(info);
+    if (auto* const self = static_cast<watch*>(PQinstanceData(e.conn, &watch::on_event))) self->on_result(e.result);
+  } else if (id == PGEVT_CONNRESET) {
+    auto const& e = *static_cast<PGEventConnReset const*>(info);
+    if (auto* const self = static_cast<watch*>(PQinstanceData(e.conn, &watch::on_event))) {
+      self->end_in_doubt();
+      self->whole_ = false;
+      self->reached_.clear();  // it may be another server now
+    }
+  } else if (id == PGEVT_CONNDESTROY) {
+    auto const& e = *static_cast<PGEventConnDestroy const*>(info);
+    std::unique_ptr<watch> const self{static_cast<watch*>(PQinstanceData(e.conn, &watch::on_event))};
+    if (self) self->end_in_doubt();
+  }
+  return 1;
+}
+
+void watch::on_result(PGresult const* r) noexcept {
+  switch (PQresultStatus(r)) {
+    case PGRES_COMMAND_OK: return on_tag(PQcmdStatus(const_cast<PGresult*>(r)));
+    case PGRES_FATAL_ERROR:
+    case PGRES_BAD_RESPONSE:
+    case PGRES_PIPELINE_ABORTED: return note_setback();
+    default: return;
+  }
+}
+
+// ROLLBACK is the tag of ROLLBACK TO as well, after which the transaction goes on: only one without savepoints is
+// certain to have ended.
+void watch::on_tag(std::string_view tag) noexcept {
+  if (tag == "COMMIT") {
+    if (suspect_) return end_in_doubt();
+    end([](transaction_observer& o) { o.committed(); });
+  } else if (tag == "ROLLBACK") {
+    note_setback();
+    if (!savepoints()) end([](transaction_observer& o) { o.rolled_back(); });
+  } else if (tag == "BEGIN" || tag == "START TRANSACTION") {
+    end_in_doubt();  // of an earlier one, whose end was not seen
+    whole_ = true;
+  } else if (tag == "SAVEPOINT") {
+    savepoints_ = true;
+  } else if (tag == "PREPARE TRANSACTION") {
+    end_in_doubt();
+  }
+}
+
+template <class Tell>
+void watch::end(Tell&& tell) noexcept {
+  for (auto const& o : observers_) tell(*o);
+  observers_.clear();
+  savepoints_ = false;
+  suspect_ = false;
+}
+
+void watch::end_in_doubt() noexcept {
+  end([](transaction_observer& o) { o.in_doubt(); });
+}
+
+bool watch_transaction(pg_conn* connection, std::shared_ptr<transaction_observer> observer) {
+  auto* const w = watch::of(connection);
+  if (w == nullptr) return false;
+  w->enlist(std::move(observer));
+  return true;
+}
+
+}  // namespace outbox::inline v0::postgres

@@ -1,0 +1,54 @@
+// An event procedure of libpq that sees how transactions on a connection end, whoever ends them.
+#pragma once
+
+#include <libpq-events.h>
+
+#include <cstdint>
+#include <memory>
+#include <outbox/transaction.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace outbox::inline v0::postgres {
+
+/// What is known of one connection; it lives as long as that does. Used by the connection's thread.
+class watch {
+ public:
+  /// The one of `c`, which is made if there is none yet; null if libpq has no memory for it.
+  static watch* of(PGconn* c);
+
+  /// Told of the end of the transaction that is open now.
+  void enlist(std::shared_ptr<transaction_observer> observer);
+
+  /// A savepoint was set since the transaction began, or may have been before we looked.
+  [[nodiscard]] bool savepoints() const noexcept { return savepoints_ || !whole_; }
+
+  /// How often on this connection a statement failed or something was rolled back: rows written before may be gone.
+  [[nodiscard]] std::uint64_t setbacks() const noexcept { return setbacks_; }
+
+  /// Stores that this connection is known to reach, by the identity of their table.
+  [[nodiscard]] bool reaches(std::string_view table_id) const noexcept;
+  void set_reaches(std::string_view table_id) { reached_.emplace_back(table_id); }
+
+ private:
+  static int on_event(PGEventId id, void* info, void* self) noexcept;
+  void on_result(PGresult const* r) noexcept;
+  void on_tag(std::string_view tag) noexcept;
+  void note_setback() noexcept {
+    suspect_ = true;
+    ++setbacks_;
+  }
+  template <class Tell>
+  void end(Tell&& tell) noexcept;
+  void end_in_doubt() noexcept;
+
+  std::vector<std::shared_ptr<transaction_observer>> observers_;
+  std::vector<std::string> reached_;
+  bool whole_ = false;  ///< The open transaction was seen from its beginning.
+  bool savepoints_ = false;
+  bool suspect_ = false;  ///< A setback since the first observer was enlisted.
+  std::uint64_t setbacks_ = 0;
+};
+
+}  // namespace outbox::inline v0::postgres

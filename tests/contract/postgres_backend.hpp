@@ -1,0 +1,48 @@
+#pragma once
+
+#include <outbox/postgres.hpp>
+
+#include "contract/backend.hpp"
+#include "support/postgres_database.hpp"
+
+namespace outbox::contract {
+
+class postgres_backend final : public backend {
+ public:
+  static constexpr char const* name = "postgres";
+
+  explicit postgres_backend(std::string const& database = "postgres") : db_{database} {}
+
+  outbox::store& store() override { return *store_; }
+  std::unique_ptr<caller_transaction> begin() override { return std::make_unique<caller>(caller_); }
+
+  // The server's clock is not ours to move: what the rows know is moved the other way.
+  void advance(std::chrono::milliseconds by) override {
+    auto const t = " - " + std::to_string(by.count()) + " * interval '1 millisecond'";
+    db_.execute("UPDATE " + db_.table() + " SET available_at = available_at" + t + ", inserted_at = inserted_at" + t +
+                ", locked_at = locked_at" + t + ", lease_until = lease_until" + t + ", done_at = done_at" + t);
+    db_.execute("UPDATE " + db_.table("outbox_node") + " SET lease_until = lease_until" + t);
+  }
+  std::unique_ptr<backend> other() override { return std::make_unique<postgres_backend>("outbox_other"); }
+
+ private:
+  class caller final : public caller_transaction {
+   public:
+    explicit caller(postgres::connection& db) : db_{db}, tx_{db} {}
+    transaction_ref ref() override { return join(tx_); }
+    void savepoint(std::string const& name) override { db_.execute("SAVEPOINT " + name); }
+    void rollback_to(std::string const& name) override { db_.execute("ROLLBACK TO " + name); }
+    void commit() override { tx_.commit(); }
+    void rollback() override { tx_.rollback(); }
+
+   private:
+    postgres::connection& db_;
+    postgres::transaction tx_;
+  };
+
+  postgres_database db_;
+  std::shared_ptr<outbox::store> store_ = db_.open();
+  postgres::connection caller_{db_.connection()};
+};
+
+}  // namespace outbox::contract

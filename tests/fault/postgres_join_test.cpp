@@ -1,0 +1,548 @@
+// Every client that can join a transaction on PostgreSQL, and every way in which a transaction can end.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <libpq-fe.h>
+
+#include <outbox/adapt/pqxx.hpp>
+#include <outbox/outbox.hpp>
+#include <outbox/postgres.hpp>
+
+#include "support/postgres_database.hpp"
+#include "support/tcp_proxy.hpp"
+#include "support/waiting.hpp"
+
+namespace outbox {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct broken : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+void check(PGconn* c, char const* sql) {
+  auto* const r = PQexec(c, sql);
+  auto const status = PQresultStatus(r);
+  bool const rolled_back = std::string_view{PQcmdStatus(r)} == "ROLLBACK" && std::string_view{sql} == "COMMIT";
+  PQclear(r);
+  if ((status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) || rolled_back) throw broken{PQerrorMessage(c)};
+}
+
+// BEGIN and COMMIT of the application's own on a libpq handle.
+class raw_client {
+ public:
+  static constexpr char const* name = "libpq";
+  static constexpr bool knows_doubt = false;  ///< Nobody but the application sees the error.
+  explicit raw_client(std::string const& connection) : c_{std::make_unique<postgres::connection>(connection)} {}
+  void begin() { execute("BEGIN"); }
+  void execute(char const* sql) { check(c_->handle(), sql); }
+  template <class F>
+  void join(F&& f) {
+    auto* handle = c_->handle();
+    f(handle);
+  }
+  void commit() { execute("COMMIT"); }
+  void rollback() { execute("ROLLBACK"); }
+  void close() { c_.reset(); }
+
+ private:
+  std::unique_ptr<postgres::connection> c_;
+};
+
+// Our own transaction.
+template <postgres::travel How>
+class raii_client {
+ public:
+  static constexpr char const* name = How == postgres::travel::direct ? "direct" : "pipelined";
+  static constexpr bool knows_doubt = true;
+  explicit raii_client(std::string const& connection) : c_{std::make_unique<postgres::connection>(connection)} {}
+  void begin() { tx_.emplace(*c_, How); }
+  void execute(char const* sql) {
+    if (How == postgres::travel::pipelined) return tx_->enqueue(sql);
+    check(c_->handle(), sql);
+  }
+  template <class F>
+  void join(F&& f) {
+    f(*tx_);
+  }
+  void commit() { tx_->commit(); }
+  void rollback() { tx_->rollback(); }
+  void close() {
+    tx_.reset();
+    c_.reset();
+  }
+
+ private:
+  std::unique_ptr<postgres::connection> c_;
+  std::optional<postgres::transaction> tx_;
+};
+
+class pqxx_client {
+ public:
+  static constexpr char const* name = "pqxx";
+  static constexpr bool knows_doubt = false;
+  explicit pqxx_client(std::string const& connection) : c_{std::make_unique<pqxx::connection>(connection)} {}
+  void begin() { tx_ = std::make_unique<pqxx::work>(*c_); }
+  void execute(char const* sql) { tx_->exec(sql); }
+  template <class F>
+  void join(F&& f) {
+    f(*tx_);
+  }
+  void commit() { tx_->commit(); }
+  void rollback() { tx_->abort(); }
+  void close() {
+    tx_.reset();
+    c_.reset();
+  }
+
+ private:
+  std::unique_ptr<pqxx::connection> c_;
+  std::unique_ptr<pqxx::work> tx_;
+};
+
+using Clients = ::testing::Types<raw_client, raii_client<postgres::travel::direct>,
+                                 raii_client<postgres::travel::pipelined>, pqxx_client>;
+
+struct client_name {
+  template <class Client>
+  static std::string GetName(int /*index*/) {
+    return Client::name;
+  }
+};
+
+template <class Client>
+class PostgresJoin : public ::testing::Test {
+ protected:
+  PostgresJoin() {
+    db.execute("CREATE TABLE " + db.table("orders") + " (id int PRIMARY KEY, of int REFERENCES " + db.table("orders") +
+               " DEFERRABLE INITIALLY DEFERRED)");
+    db.execute("SET search_path = " + db.schema());
+    multi_node_options o{.store = db.open(), .log = nullptr};
+    o.poll.every = 1h;  // what is delivered was handed over, or somebody woke the poller
+    o.listeners.on("t", [this](delivery const& d) {
+      if (d.source == source::hot) hot.add(d.id);
+      seen.add(d.id);
+    });
+    box.emplace(multi_node(std::move(o)));
+    box->start();
+  }
+
+  void write(std::string const& id) {
+    client.join([&](auto& tx) { box->writer().write(tx, "t", "1", {.id = id}); });
+  }
+  std::string insert(int id, std::string const& of = "NULL") {
+    return "INSERT INTO " + db.table("orders") + " VALUES (" + std::to_string(id) + ", " + of + ")";
+  }
+  std::string rows(std::string const& table) { return db.ask("SELECT count(*) FROM " + db.table(table)); }
+  bool nothing_held() {
+    return eventually([&] { return box->counters().held == 0; });
+  }
+  bool all_settled() {
+    return eventually([&] { return db.ask("SELECT count(*) FROM " + db.table() + " WHERE status <> 1") == "0"; });
+  }
+
+  postgres_database db;
+  tcp_proxy proxy{postgres_server::shared().port()};
+  Client client{proxy.connection()};
+  tally seen, hot;
+  std::optional<node> box;
+};
+TYPED_TEST_SUITE(PostgresJoin, Clients, client_name);
+
+TYPED_TEST(PostgresJoin, ACommitHandsTheEventOver) {
+  this->client.begin();
+  this->client.execute(this->insert(1).c_str());
+  this->write("a");
+  this->client.commit();
+  ASSERT_TRUE(this->seen.reach(1));
+  EXPECT_EQ(this->hot.of("a"), 1);
+  ASSERT_TRUE(this->all_settled());
+  EXPECT_EQ(this->rows("orders"), "1");
+  EXPECT_EQ(this->box->counters().cold_enqueued, 0U);
+}
+
+TYPED_TEST(PostgresJoin, OneTransactionAfterTheOtherOnOneConnection) {
+  for (int i = 0; i < 20; ++i) {
+    this->client.begin();
+    this->client.execute(this->insert(i).c_str());
+    this->write("e" + std::to_string(i));
+    if (i % 2 == 0) {
+      this->client.commit();
+    } else {
+      this->client.rollback();
+    }
+  }
+  ASSERT_TRUE(this->seen.reach(10));
+  ASSERT_TRUE(this->all_settled());
+  ASSERT_TRUE(this->nothing_held());
+  EXPECT_EQ(this->hot.total(), 10U);
+  EXPECT_EQ(this->seen.of("e1"), 0);
+  EXPECT_EQ(this->rows("orders"), "10");
+}
+
+TYPED_TEST(PostgresJoin, ManyEventsAtOnce) {
+  std::vector<event> events;
+  for (int i = 0; i < 2500; ++i) events.push_back(event::json("t", std::to_string(i), {.id = "e" + std::to_string(i)}));
+  this->client.begin();
+  this->client.join([&](auto& tx) { this->box->writer().write_all(tx, events); });
+  this->client.commit();
+  ASSERT_TRUE(this->seen.reach(2500));
+  ASSERT_TRUE(this->all_settled());
+  EXPECT_EQ(this->rows("outbox_event"), "2500");
+  EXPECT_EQ(this->seen.total(), 2500U);
+}
+
+TYPED_TEST(PostgresJoin, I11_EveryByteArrivesAsItWas) {
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
+  std::string const text = "\"\xF0\x9F\x9A\x80 \xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D 'quoted' \\\\ $1 \\u0041\"";
+  this->client.begin();
+  this->client.join([&](auto& tx) {
+    this->box->writer().write(tx, event::bytes("t", bytes, "application/x-all", {.id = "one"}));
+    this->box->writer().write_all(
+        tx, std::vector{event::bytes("t", bytes, "application/x-all", {.id = "many"}),
+                        event::json("t", text, {.id = "text", .headers = {{"k", "{\"a\",NULL}"}}})});
+  });
+  this->client.commit();
+  ASSERT_TRUE(this->seen.reach(3));
+  auto const store = this->db.open();
+  EXPECT_EQ(store->inspect().find("one")->event.payload(), bytes);
+  EXPECT_EQ(store->inspect().find("many")->event.payload(), bytes);
+  EXPECT_EQ(store->inspect().find("text")->event.payload(), text);
+  EXPECT_EQ(store->inspect().find("text")->event.headers().at("k"), "{\"a\",NULL}");
+}
+
+TYPED_TEST(PostgresJoin, I2_ARollbackLeavesNothing) {
+  this->client.begin();
+  this->write("undone");
+  this->client.rollback();
+  ASSERT_TRUE(this->nothing_held());
+  EXPECT_EQ(this->rows("outbox_event"), "0");
+  EXPECT_EQ(this->seen.total(), 0U);
+}
+
+TYPED_TEST(PostgresJoin, I2_ASavepointTakesItsEventsAlong) {
+  this->client.begin();
+  this->write("a");
+  this->client.execute("SAVEPOINT s");
+  this->write("b");
+  this->client.execute("ROLLBACK TO s");
+  this->write("c");
+  this->client.commit();
+  ASSERT_TRUE(this->seen.reach(2));
+  ASSERT_TRUE(this->all_settled());
+  EXPECT_EQ(this->seen.of("a"), 1);
+  EXPECT_EQ(this->seen.of("b"), 0);
+  EXPECT_EQ(this->seen.of("c"), 1);
+  EXPECT_EQ(this->rows("outbox_event"), "2");
+  ASSERT_TRUE(this->nothing_held());
+}
+
+TYPED_TEST(PostgresJoin, I2_ACommitThatFailsLeavesNothing) {
+  this->client.begin();
+  this->client.execute(this->insert(1, "77").c_str());  // refers to nothing: noticed by COMMIT
+  this->write("a");
+  EXPECT_ANY_THROW(this->client.commit());
+  this->client.close();
+  ASSERT_TRUE(this->nothing_held());
+  EXPECT_EQ(this->rows("outbox_event"), "0");
+  EXPECT_EQ(this->seen.total(), 0U);
+}
+
+TYPED_TEST(PostgresJoin, I2_AnErrorInTheTransactionLeavesNothing) {
+  this->client.begin();
+  this->write("a");
+  auto const rest = [&] {
+    this->client.execute("SELECT 1 / 0");
+    this->client.commit();
+  };
+  EXPECT_ANY_THROW(rest());
+  EXPECT_NO_THROW(this->client.rollback());
+  this->client.begin();
+  this->write("b");
+  this->client.commit();
+  ASSERT_TRUE(this->seen.reach(1));
+  ASSERT_TRUE(this->all_settled());
+  EXPECT_EQ(this->seen.of("a"), 0);
+  EXPECT_EQ(this->seen.of("b"), 1);
+}
+
+TYPED_TEST(PostgresJoin, I2_AConnectionCutBeforeCommitLeavesNothing) {
+  this->client.begin();
+  this->write("a");
+  this->proxy.cut_all();
+  EXPECT_ANY_THROW(this->client.commit());
+  this->client.close();
+  ASSERT_TRUE(this->nothing_held());
+  EXPECT_EQ(this->rows("outbox_event"), "0");
+  EXPECT_EQ(this->seen.total(), 0U);
+}
+
+// The server never hears of COMMIT: the client cannot know, and says so; nothing is delivered.
+TYPED_TEST(PostgresJoin, I2_AConnectionCutInCommitIsInDoubt) {
+  this->client.begin();
+  this->write("a");
+  this->proxy.cut_commit(tcp_proxy::cut::before_request);
+  try {
+    this->client.commit();
+    FAIL() << "committed";
+  } catch (error const& e) {
+    EXPECT_TRUE(e.in_doubt()) << e.what();
+  } catch (std::exception const&) {
+    EXPECT_FALSE(TypeParam::knows_doubt);
+  }
+  this->client.close();
+  ASSERT_TRUE(this->nothing_held());
+  EXPECT_TRUE(eventually([&] { return this->rows("outbox_event") == "0"; }));
+  EXPECT_EQ(this->seen.total(), 0U);
+}
+
+// The server has committed and the client does not know: the poller delivers, once.
+TYPED_TEST(PostgresJoin, I1_AConnectionCutAfterCommitLosesNothing) {
+  this->client.begin();
+  this->client.execute(this->insert(1).c_str());
+  this->write("a");
+  this->proxy.cut_commit(tcp_proxy::cut::before_reply);
+  try {
+    this->client.commit();
+    FAIL() << "committed";
+  } catch (error const& e) {
+    EXPECT_TRUE(e.in_doubt()) << e.what();
+  } catch (std::exception const&) {
+    EXPECT_FALSE(TypeParam::knows_doubt);
+  }
+  this->client.close();
+  ASSERT_TRUE(this->seen.reach(1));
+  ASSERT_TRUE(this->all_settled());
+  EXPECT_EQ(this->hot.total(), 0U) << "nobody knew that it was committed";
+  EXPECT_EQ(this->seen.total(), 1U);
+  EXPECT_EQ(this->rows("orders"), "1");
+}
+
+TYPED_TEST(PostgresJoin, ANodeThatIsGoneFirstIsNotMissed) {
+  this->client.begin();
+  this->write("a");
+  auto const writer = this->box->writer();
+  this->box.reset();
+  this->client.commit();
+  EXPECT_EQ(this->rows("outbox_event"), "1");
+  EXPECT_EQ(this->seen.total(), 0U);
+}
+
+TYPED_TEST(PostgresJoin, SeveralNodesOnOneConnection) {
+  postgres_database second_db;
+  tally second_seen;
+  multi_node_options o{.store = second_db.open(), .log = nullptr};
+  o.poll.every = 1h;
+  o.listeners.on("t", [&](delivery const& d) {
+    if (d.source == source::hot) second_seen.add(d.id);
+  });
+  auto second = multi_node(std::move(o));
+  second.start();
+  this->client.begin();
+  this->write("mine");
+  this->client.join([&](auto& tx) { second.writer().write(tx, "t", "1", {.id = "other"}); });
+  this->client.commit();
+  ASSERT_TRUE(this->seen.reach(1));
+  ASSERT_TRUE(second_seen.reach(1));
+  EXPECT_EQ(this->hot.of("mine"), 1);
+  EXPECT_EQ(second_seen.of("other"), 1);
+}
+
+TYPED_TEST(PostgresJoin, AnotherDatabaseIsRefusedAndTheTransactionLives) {
+  postgres_database elsewhere{"outbox_other"};
+  auto n = multi_node({.store = elsewhere.open(), .log = nullptr});
+  this->client.begin();
+  this->client.execute(this->insert(1).c_str());
+  try {
+    this->client.join([&](auto& tx) { n.writer().write(tx, "t", "1"); });
+    FAIL() << "accepted";
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::wrong_transaction) << e.what();
+  }
+  this->client.commit();
+  EXPECT_EQ(this->rows("orders"), "1");
+}
+
+// What only libpq's own handle can do.
+class PostgresRaw : public PostgresJoin<raw_client> {};
+
+TEST_F(PostgresRaw, WritingOutsideATransactionIsRefused) {
+  postgres::connection c{db.connection()};
+  EXPECT_THROW(box->writer().write(c.handle(), "t", "1"), error);
+}
+
+TEST_F(PostgresRaw, AResetConnectionIsInDoubtAndThenGoesOn) {
+  postgres::connection c{db.connection()};
+  check(c.handle(), "BEGIN");
+  box->writer().write(c.handle(), "t", "1", {.id = "a"});
+  PQreset(c.handle());
+  ASSERT_TRUE(nothing_held());
+  check(c.handle(), "BEGIN");
+  box->writer().write(c.handle(), "t", "1", {.id = "b"});
+  check(c.handle(), "COMMIT");
+  ASSERT_TRUE(seen.reach(1));
+  EXPECT_EQ(hot.of("b"), 1);
+  EXPECT_EQ(seen.of("a"), 0);
+}
+
+TEST_F(PostgresRaw, EveryWayToCommitIsSeen) {
+  postgres::connection c{db.connection()};
+  int n = 0;
+  for (auto const* const end : {"COMMIT", "END", "COMMIT AND NO CHAIN", "SELECT 1; COMMIT"}) {
+    check(c.handle(), "START TRANSACTION");
+    box->writer().write(c.handle(), "t", "1");
+    check(c.handle(), end);
+    ASSERT_TRUE(hot.reach(static_cast<std::size_t>(++n))) << end;
+  }
+  check(c.handle(), "BEGIN");
+  box->writer().write(c.handle(), "t", "1");
+  check(c.handle(), "COMMIT AND CHAIN");
+  box->writer().write(c.handle(), "t", "1");
+  check(c.handle(), "COMMIT");
+  EXPECT_TRUE(hot.reach(6));
+}
+
+TEST_F(PostgresRaw, I2_APreparedTransactionIsThePollers) {
+  postgres_server server{{.settings = {"max_prepared_transactions=4"}}};
+  postgres_database own{"postgres", server};
+  tally cold;
+  multi_node_options o{.store = own.open(), .log = nullptr};
+  o.poll.every = 20ms;
+  o.lease.duration = 1s;
+  o.listeners.on("t", [&](delivery const& d) {
+    if (d.source == source::cold) cold.add(d.id);
+  });
+  auto n = multi_node(std::move(o));
+  n.start();
+  postgres::connection c{own.connection()};
+  check(c.handle(), "BEGIN");
+  n.writer().write(c.handle(), "t", "1", {.id = "a"});
+  check(c.handle(), "PREPARE TRANSACTION 'x'");
+  EXPECT_EQ(cold.total(), 0U);
+  check(c.handle(), "COMMIT PREPARED 'x'");
+  EXPECT_TRUE(cold.reach(1));
+}
+
+TEST_F(PostgresRaw, AConnectionWithAnotherEncodingIsRefused) {
+  postgres::connection c{db.connection() + " client_encoding=LATIN1"};
+  c.execute("SET client_encoding = 'LATIN1'");
+  check(c.handle(), "BEGIN");
+  EXPECT_THROW(box->writer().write(c.handle(), "t", "1"), error);
+  check(c.handle(), "COMMIT");
+}
+
+TEST_F(PostgresRaw, NothingStaysPreparedOnACallersConnection) {
+  postgres::connection c{db.connection()};
+  for (int i = 0; i < 3; ++i) {
+    check(c.handle(), "BEGIN");
+    box->writer().write(c.handle(), "t", "1");
+    check(c.handle(), "COMMIT");
+  }
+  auto* const r = PQexec(c.handle(), "SELECT count(*) FROM pg_prepared_statements");
+  EXPECT_STREQ(PQgetvalue(r, 0, 0), "0");
+  PQclear(r);
+}
+
+// What only our own transaction can do.
+class PostgresTransaction : public PostgresJoin<raii_client<postgres::travel::direct>> {};
+
+TEST_F(PostgresTransaction, APipelinedTransactionIsOneRoundTrip) {
+  postgres::connection c{db.connection()};
+  {
+    postgres::transaction tx{c, postgres::travel::pipelined};  // the connection gets to know the table
+    box->writer().write(tx, "t", "1", {.id = "first"});
+    tx.commit();
+  }
+  postgres::transaction tx{c, postgres::travel::pipelined};
+  tx.enqueue("INSERT INTO " + db.table("orders") + " VALUES ($1, $2)", {std::int64_t{5}, std::monostate{}});
+  box->writer().write(tx, "t", "1", {.id = "second"});
+  auto* const refused = PQexec(c.handle(), "SELECT 1");
+  EXPECT_NE(PQresultStatus(refused), PGRES_TUPLES_OK) << "nothing may slip in before BEGIN";
+  PQclear(refused);
+  EXPECT_EQ(rows("orders"), "0") << "nothing was sent yet";
+  tx.commit();
+  EXPECT_EQ(rows("orders"), "1");
+  EXPECT_TRUE(hot.reach(2));
+}
+
+TEST_F(PostgresTransaction, FlushShowsErrorsAtOnce) {
+  postgres::connection c{db.connection()};
+  postgres::transaction tx{c, postgres::travel::pipelined};
+  tx.enqueue("INSERT INTO nowhere VALUES (1)");
+  try {
+    tx.flush();
+    FAIL() << "accepted";
+  } catch (error const& e) {
+    EXPECT_EQ(e.sqlstate(), "42P01");
+    EXPECT_FALSE(e.transient());
+  }
+  EXPECT_FALSE(tx.active());
+  tx.rollback();
+  postgres::transaction next{c};
+  EXPECT_TRUE(next.active());
+}
+
+TEST_F(PostgresTransaction, ADuplicateIdSurfacesAtCommit) {
+  postgres::connection c{db.connection()};
+  for (int i = 0; i < 2; ++i) {
+    postgres::transaction tx{c};
+    box->writer().write(tx, "t", "1", {.id = "same"});
+    if (i == 0) {
+      tx.commit();
+      continue;
+    }
+    try {
+      tx.commit();
+      FAIL() << "accepted";
+    } catch (error const& e) {
+      EXPECT_EQ(e.code(), errc::duplicate_event);
+    }
+  }
+  ASSERT_TRUE(all_settled());
+  EXPECT_EQ(seen.of("same"), 1);
+}
+
+TEST_F(PostgresTransaction, ASerializationFailureIsTransient) {
+  db.execute(insert(1));
+  postgres::connection c{db.connection()};
+  postgres::transaction tx{c};
+  check(c.handle(), "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
+  check(c.handle(), ("SELECT * FROM " + db.table("orders")).c_str());
+  db.execute("UPDATE " + db.table("orders") + " SET of = 1");
+  tx.enqueue("UPDATE " + db.table("orders") + " SET of = NULL");
+  try {
+    box->writer().write(tx, "t", "1", {.id = "a"});
+    tx.commit();
+    FAIL() << "committed";
+  } catch (error const& e) {
+    EXPECT_TRUE(e.transient()) << e.what();
+    EXPECT_EQ(e.sqlstate(), "40001");
+  }
+  ASSERT_TRUE(nothing_held());
+  EXPECT_EQ(rows("outbox_event"), "0");
+}
+
+TEST_F(PostgresTransaction, OneEndedBySqlSaysSo) {
+  postgres::connection c{db.connection()};
+  postgres::transaction tx{c};
+  box->writer().write(tx, "t", "1", {.id = "a"});
+  c.execute("COMMIT");
+  try {
+    tx.commit();
+    FAIL() << "committed";
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::no_transaction);
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("had not been sent"));
+  }
+}
+
+TEST_F(PostgresTransaction, ASecondOneOnTheSameConnectionIsRefused) {
+  postgres::connection c{db.connection()};
+  postgres::transaction tx{c};
+  EXPECT_THROW(postgres::transaction{c}, error);
+  EXPECT_TRUE(tx.active());
+}
+
+}  // namespace
+}  // namespace outbox

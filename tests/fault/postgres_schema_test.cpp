@@ -1,0 +1,332 @@
+// The schema on PostgreSQL: made, adopted, refused; and other programs that use the same table.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <fstream>
+#include <outbox/open_store.hpp>
+#include <outbox/outbox.hpp>
+#include <outbox/postgres.hpp>
+#include <thread>
+
+#include "support/postgres_database.hpp"
+#include "support/temporary_directory.hpp"
+#include "support/waiting.hpp"
+
+namespace outbox {
+namespace {
+
+using namespace std::chrono_literals;
+using postgres::migration;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+template <class F>
+std::string refusal(F&& f, errc code, std::string_view field = {}) {
+  try {
+    f();
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), code) << e.what();
+    EXPECT_EQ(e.field(), field) << e.what();
+    return e.what();
+  }
+  ADD_FAILURE() << "accepted";
+  return {};
+}
+
+class PostgresSchema : public ::testing::Test {
+ protected:
+  migration migrate(postgres::options o) { return postgres::migrate(db.connection(), o); }
+  migration migrate() { return migrate(db.options()); }
+
+  // As the specification has it, in PostgreSQL's types.
+  void make_plain_table(std::string const& json, std::string const& time) {
+    db.execute("CREATE TABLE " + db.table() +
+               " (event_id VARCHAR(36) PRIMARY KEY, event_type VARCHAR(128) NOT NULL, aggregate_type VARCHAR(64), "
+               "aggregate_id VARCHAR(128), tenant_id VARCHAR(64), payload " +
+               json + " NOT NULL, headers " + json +
+               ", status SMALLINT NOT NULL, attempts INT NOT NULL DEFAULT 0, available_at " + time +
+               " NOT NULL, created_at " + time + " NOT NULL, done_at " + time +
+               ", last_error TEXT, locked_by VARCHAR(128), locked_at " + time + ")");
+    db.execute("CREATE INDEX ON " + db.table() + " (status, available_at, created_at)");
+    db.execute("SET timezone = 'UTC'");
+    db.execute("INSERT INTO " + db.table() +
+               " (event_id, event_type, payload, headers, status, available_at, created_at, locked_by, done_at) VALUES "
+               "('new', 't', '{\"b\": 1, \"a\":2}', '{\"k\":\"v\"}', 0, '2024-01-02 00:00:00', '2024-01-02 00:00:00', "
+               "'somebody', NULL), "
+               "('old', 't', '1', NULL, 2, '2024-01-01 00:00:00', '2024-01-01 00:00:00', NULL, NULL), "
+               "('done', 't', '1', NULL, 1, '2024-01-03 00:00:00', '2024-01-03 00:00:00', NULL, NULL)");
+  }
+
+  std::vector<std::string> deliver_all(std::shared_ptr<store> const& s) {
+    std::vector<std::string> ids;
+    multi_node_options o{.store = s, .log = nullptr};
+    o.workers = 1;
+    o.listeners.on("t", [&](delivery const& d) { ids.push_back(d.id + " " + d.event.payload()); });
+    multi_node(std::move(o)).run_until_idle();
+    return ids;
+  }
+
+  std::string column_type(std::string const& name) {
+    return db.ask("SELECT data_type FROM information_schema.columns WHERE table_schema = '" + db.schema() +
+                  "' AND table_name = 'outbox_event' AND column_name = '" + name + "'");
+  }
+
+  // Runs psql as an operator does; its output.
+  std::string psql(std::string const& sql) {
+    temporary_directory const dir;
+    std::ofstream{dir / "in.sql"} << sql;
+    auto const command =
+        "psql -X -A -t -v ON_ERROR_STOP=1 -d '" + db.connection() + "' -f " + (dir / "in.sql") + " 2>&1";
+    std::string out;
+    auto* const pipe = ::popen(command.c_str(), "r");
+    char line[512];
+    while (std::fgets(line, sizeof line, pipe) != nullptr) out += line;
+    EXPECT_EQ(::pclose(pipe), 0) << out;
+    return out;
+  }
+
+  postgres_database db;
+};
+
+TEST_F(PostgresSchema, IsCreatedOnceAndThenLeftAlone) {
+  EXPECT_EQ(migrate().what, migration::kind::created);
+  EXPECT_EQ(migrate().what, migration::kind::nothing);
+  EXPECT_NO_THROW(static_cast<void>(db.open()));
+}
+
+TEST_F(PostgresSchema, ManyThatCreateAtOnceDoNotFail) {
+  std::atomic<int> created = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&] { created += migrate().what == migration::kind::created ? 1 : 0; });
+    }
+  }
+  EXPECT_EQ(created, 1);
+}
+
+TEST_F(PostgresSchema, WithoutMigrateAMissingTableIsSaid) {
+  auto o = db.options();
+  o.migrate = false;
+  auto const text = refusal([&] { static_cast<void>(postgres::open(db.connection(), o)); }, errc::store_failure);
+  EXPECT_THAT(text, HasSubstr("outbox::postgres::migrate()"));
+}
+
+TEST_F(PostgresSchema, ANewerVersionIsRefused) {
+  migrate();
+  db.execute("UPDATE " + db.table("outbox_meta") + " SET value = '9' WHERE name = 'schema_version'");
+  EXPECT_THAT(refusal([&] { static_cast<void>(db.open()); }, errc::store_failure), HasSubstr("version 9"));
+  EXPECT_THAT(refusal([&] { migrate(); }, errc::store_failure), HasSubstr("use a newer library"));
+}
+
+TEST_F(PostgresSchema, APlainTableIsAdoptedWithItsRows) {
+  make_plain_table("JSON", "TIMESTAMPTZ");
+  auto const report = migrate();
+  EXPECT_EQ(report.what, migration::kind::adopted);
+  EXPECT_TRUE(report.warnings.empty());
+  auto const s = db.open();
+  EXPECT_EQ(s->inspect().find("new")->locked_by, "") << "whoever held it is another program";
+  EXPECT_EQ(s->inspect().find("new")->event.headers().at("k"), "v");
+  EXPECT_LT(s->inspect().find("old")->seq, s->inspect().find("new")->seq) << "by age";
+  EXPECT_TRUE(s->inspect().find("done")->done_at) << "purge counts from it";
+  EXPECT_THAT(deliver_all(s), ElementsAre("old 1", "new {\"b\": 1, \"a\":2}"));
+  EXPECT_EQ(s->inspect().counts().done, 3U);
+}
+
+TEST_F(PostgresSchema, AfterAdoptionNewRowsFollowTheOldOnes) {
+  make_plain_table("JSON", "TIMESTAMPTZ");
+  auto const s = db.open();
+  auto n = multi_node({.store = s, .log = nullptr});
+  postgres::connection c{db.connection()};
+  postgres::transaction tx{c};
+  n.writer().write(tx, "t", "1", {.id = "later"});
+  tx.commit();
+  EXPECT_EQ(s->inspect().find("later")->seq, 4);
+}
+
+TEST_F(PostgresSchema, JsonbIsConverted) {
+  make_plain_table("JSONB", "TIMESTAMPTZ");
+  EXPECT_TRUE(migrate().warnings.empty());
+  EXPECT_EQ(column_type("payload"), "json");
+  EXPECT_EQ(column_type("headers"), "json");
+  EXPECT_THAT(deliver_all(db.open()), ElementsAre("old 1", "new {\"a\": 2, \"b\": 1}"));
+}
+
+TEST_F(PostgresSchema, JsonbThatIsKeptWorksAndIsWarnedOf) {
+  make_plain_table("JSONB", "TIMESTAMPTZ");
+  auto o = db.options();
+  o.adopt_jsonb = postgres::jsonb::keep;
+  std::vector<std::string> said;
+  o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
+  auto const s = postgres::open(db.connection(), o);
+  EXPECT_THAT(said, ::testing::Contains(HasSubstr("payload stays jsonb")));
+  EXPECT_EQ(column_type("payload"), "jsonb");
+  auto n = multi_node({.store = s, .log = nullptr});
+  postgres::connection c{db.connection()};
+  postgres::transaction tx{c};
+  n.writer().write(tx, "t", "{\"z\":1,\"y\":2}", {.id = "own", .headers = {{"a", "b"}}});
+  tx.commit();
+  EXPECT_THAT(deliver_all(s), ElementsAre("old 1", "new {\"a\": 2, \"b\": 1}", "own {\"y\": 2, \"z\": 1}"));
+}
+
+TEST_F(PostgresSchema, TimesWithoutAZoneAreTakenForUtc) {
+  make_plain_table("JSON", "TIMESTAMP(6)");
+  auto const report = migrate();
+  EXPECT_THAT(report.warnings, ::testing::Each(HasSubstr("taken for UTC")));
+  EXPECT_EQ(report.warnings.size(), 4U);
+  auto const at = std::chrono::sys_days{std::chrono::year{2024} / 1 / 2};
+  EXPECT_EQ(db.open()->inspect().find("new")->event.occurred_at(), at);
+}
+
+TEST_F(PostgresSchema, ATableOfSomebodyElseIsRefusedUntouched) {
+  db.execute("CREATE TABLE " + db.table() + " (id int)");
+  EXPECT_THAT(refusal([&] { migrate(); }, errc::store_failure), HasSubstr("not an outbox table"));
+  EXPECT_EQ(column_type("id"), "integer");
+}
+
+TEST_F(PostgresSchema, AColumnThatNobodyWouldFillIsRefusedUntouched) {
+  make_plain_table("JSON", "TIMESTAMPTZ");
+  db.execute("ALTER TABLE " + db.table() + " ADD COLUMN owner_team text NOT NULL DEFAULT 'x'");
+  db.execute("ALTER TABLE " + db.table() + " ALTER COLUMN owner_team DROP DEFAULT");
+  EXPECT_THAT(refusal([&] { migrate(); }, errc::store_failure), HasSubstr("owner_team"));
+  EXPECT_EQ(db.ask("SELECT count(*) FROM information_schema.columns WHERE table_schema = '" + db.schema() + "'"), "16");
+}
+
+TEST_F(PostgresSchema, HostileNamesAreRefusedBeforeAnyStatement) {
+  for (auto const* const name : {"", "a b", "a;DROP TABLE x", "a\"b", "a'b", "1a", "a-b", "schema.table", "\xC3\xA9"}) {
+    auto o = db.options();
+    o.table = name;
+    refusal([&] { migrate(o); }, errc::invalid_option, "table");
+    o = db.options();
+    if (*name == '\0') continue;
+    o.schema = name;
+    refusal([&] { migrate(o); }, errc::invalid_option, "schema");
+  }
+  auto o = db.options();
+  o.table = std::string(49, 'a');
+  EXPECT_THAT(refusal([&] { migrate(o); }, errc::invalid_option, "table"), HasSubstr("the limit is 48"));
+}
+
+TEST_F(PostgresSchema, ReservedWordsAndCapitalsAreNamesLikeAnyOther) {
+  for (auto const& name : {std::string{"select"}, std::string{"Order"}, std::string{"user"}, std::string(48, 'Z')}) {
+    auto o = db.options();
+    o.table = name;
+    auto const s = postgres::open(db.connection(), o);
+    auto n = multi_node({.store = s, .log = nullptr});
+    postgres::connection c{db.connection()};
+    postgres::transaction tx{c};
+    n.writer().write(tx, "t", "1", {.id = "a"});
+    tx.commit();
+    EXPECT_THAT(deliver_all(s), ElementsAre("a 1")) << name;
+    EXPECT_EQ(db.ask("SELECT count(*) FROM " + db.schema() + ".\"" + name + "\" WHERE status = 1"), "1");
+  }
+}
+
+TEST_F(PostgresSchema, ASchemaThatIsNotThereIsSaid) {
+  auto o = db.options();
+  o.schema = "nowhere";
+  EXPECT_THAT(refusal([&] { migrate(o); }, errc::invalid_option, "schema"), HasSubstr("'nowhere' does not exist"));
+}
+
+TEST_F(PostgresSchema, TheSearchPathOfACallerDoesNotMatter) {
+  auto const s = db.open();
+  auto n = multi_node({.store = s, .log = nullptr});
+  postgres::connection c{db.connection()};
+  c.execute("CREATE TEMP TABLE outbox_event (event_id text); SET search_path = pg_temp, pg_catalog");
+  postgres::transaction tx{c};
+  n.writer().write(tx, "t", "1", {.id = "a"});
+  tx.commit();
+  EXPECT_TRUE(s->inspect().find("a"));
+}
+
+TEST_F(PostgresSchema, OptionsOutOfRangeNameTheField) {
+  auto o = db.options();
+  o.connections = 0;
+  EXPECT_THAT(
+      refusal([&] { static_cast<void>(postgres::open(db.connection(), o)); }, errc::invalid_option, "connections"),
+      HasSubstr("1 to 100"));
+  o = db.options();
+  o.timeout = 1ms;
+  refusal([&] { static_cast<void>(postgres::open(db.connection(), o)); }, errc::invalid_option, "timeout");
+}
+
+TEST_F(PostgresSchema, NoPasswordInAnyError) {
+  // What can be parsed reaches a server that refuses; what cannot is not shown at all.
+  auto const port = std::to_string(postgres_server::shared().port());
+  for (std::string const& wrong :
+       std::vector<std::string>{"host=127.0.0.1 port=" + port + " user=nobody_here password=s3cret dbname=postgres",
+                                "host=127.0.0.1 port=1 user=a password=s3cret", "postgresql://a:s3cret@127.0.0.1:1/x",
+                                "host=127.0.0.1 password s3cret", "postgresql://a:p@s3cret@127.0.0.1/x",
+                                "postgresql://a:s3cret@[::1/x", "s3cret"}) {
+    try {
+      static_cast<void>(postgres::open(wrong));
+      ADD_FAILURE() << "opened " << wrong;
+    } catch (error const& e) {
+      EXPECT_THAT(e.what(), Not(HasSubstr("s3cret")));
+    }
+  }
+}
+
+TEST_F(PostgresSchema, AWeakServerIsWarnedOf) {
+  std::vector<std::string> said;
+  auto o = db.options();
+  o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
+  static_cast<void>(postgres::open(db.connection(), o));
+  EXPECT_THAT(said, ElementsAre(HasSubstr("fsync = off")));  // as the tests' server has it
+}
+
+TEST_F(PostgresSchema, AUrlOpensIt) {
+  auto const& server = postgres_server::shared();
+  auto const url = "postgresql://outbox@127.0.0.1:" + std::to_string(server.port()) +
+                   "/postgres?application_name=shop&outbox.schema=" + db.schema() + "&outbox.table=mine";
+  auto const s = open_store(url);
+  EXPECT_EQ(s->capabilities().kind, "postgres");
+  EXPECT_EQ(db.ask("SELECT count(*) FROM " + db.table("mine")), "0");
+  EXPECT_GE(db.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'shop'"), "0");
+  EXPECT_THAT(refusal([&] { static_cast<void>(open_store(url + "&outbox.colour=red")); }, errc::invalid_option, "url"),
+              HasSubstr("outbox.colour"));
+}
+
+// A writer in any language, and a reader in any language.
+TEST_F(PostgresSchema, WhatPsqlInsertsIsDelivered) {
+  auto const s = db.open();
+  psql("INSERT INTO " + db.table() +
+       " (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, status, attempts, "
+       "available_at, created_at) VALUES ('plain', 't', 'order', '7', NULL, '{\"n\": 1}', NULL, 0, 0, now(), now()), "
+       "('blank', 't', NULL, NULL, NULL, '2', 'null', 0, 0, now(), now());");
+  EXPECT_THAT(deliver_all(s), ElementsAre("plain {\"n\": 1}", "blank 2"));
+  EXPECT_EQ(s->inspect().find("blank")->event.aggregate_type(), global_aggregate);
+  EXPECT_TRUE(s->inspect().find("blank")->event.headers().empty());
+}
+
+TEST_F(PostgresSchema, ThePollQueryOfTheSpecificationReadsOurRows) {
+  auto const s = db.open();
+  auto n = multi_node({.store = s, .log = nullptr});
+  postgres::connection c{db.connection()};
+  postgres::transaction tx{c};
+  n.writer().write(tx, "t", "{\"n\":1}", {.id = "a", .aggregate = {"order", "7"}, .headers = {{"k", "v"}}});
+  tx.commit();
+  EXPECT_EQ(
+      psql("SELECT event_id, event_type, aggregate_type, aggregate_id, payload, headers->>'k', status, attempts FROM " +
+           db.table() +
+           " WHERE status IN (0, 2) AND available_at <= now() AND (locked_by IS NULL OR locked_at < now() - interval "
+           "'5 minutes') ORDER BY created_at LIMIT 50 FOR UPDATE SKIP LOCKED;"),
+      "a|t|order|7|{\"n\":1}|v|0|0\n");
+}
+
+TEST_F(PostgresSchema, RowsThatNobodyCanReadDieAndTheRestIsDelivered) {
+  auto const s = db.open();
+  psql("INSERT INTO " + db.table() +
+       " (event_id, event_type, payload, headers, status, available_at, created_at) VALUES "
+       "('bad', 't', '1', '[1]', 0, now() - interval '1 s', now()), ('good', 't', '1', '{}', 0, now(), now()), "
+       "('never', 't', '1', NULL, 0, 'infinity', now());");
+  EXPECT_THAT(deliver_all(s), ElementsAre("good 1"));
+  EXPECT_EQ(s->inspect().find("bad")->status, event_status::dead);
+  EXPECT_EQ(s->inspect().find("never")->status, event_status::created);
+}
+
+}  // namespace
+}  // namespace outbox

@@ -1,0 +1,569 @@
+// What a PostgreSQL server does to its clients, and what the store makes of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <libpq-fe.h>
+
+#include <outbox/outbox.hpp>
+#include <outbox/postgres.hpp>
+#include <outbox/testing.hpp>
+#include <thread>
+
+#include "postgres/pool.hpp"
+#include "sql/dialect.hpp"
+#include "support/pgbouncer.hpp"
+#include "support/postgres_database.hpp"
+#include "support/tcp_proxy.hpp"
+#include "support/waiting.hpp"
+
+namespace outbox {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+template <class F>
+error thrown_by(F&& f) {
+  try {
+    f();
+  } catch (error const& e) {
+    return e;
+  }
+  throw std::runtime_error{"nothing was thrown"};
+}
+
+class PostgresServer : public ::testing::Test {
+ protected:
+  multi_node_options options(std::shared_ptr<store> s) {
+    multi_node_options o{.store = std::move(s), .log = nullptr};
+    o.poll.every = 20ms;
+    o.listeners.on("t", [this](delivery const& d) { seen.add(d.id); });
+    return o;
+  }
+  void write(node& n, std::string const& id, event_options o = {}) {
+    o.id = id;
+    postgres::transaction tx{caller};
+    n.writer().write(tx, "t", "1", std::move(o));
+    tx.commit();
+  }
+  bool settled() {
+    return eventually([&] { return db.ask("SELECT count(*) FROM " + db.table() + " WHERE status IN (0, 2)") == "0"; });
+  }
+  // The sessions of the store, but for those of this test.
+  std::string sessions(std::string const& name) {
+    return db.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = '" + name + "'");
+  }
+  void end_sessions(std::string const& name) {
+    db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '" + name + "'");
+  }
+
+  postgres_database db;
+  postgres::connection caller{db.connection()};
+  tally seen;
+};
+
+TEST_F(PostgresServer, ThePoolIsBounded) {
+  auto o = db.options();
+  o.connections = 2;
+  auto const s = postgres::open(db.connection() + " application_name=bounded", o);
+  std::vector<std::jthread> threads;
+  std::atomic<int> most = 0;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 50; ++j) static_cast<void>(s->inspect().counts());
+    });
+  }
+  for (int i = 0; i < 10; ++i) most = std::max<int>(most, std::stoi(sessions("bounded")));
+  threads.clear();
+  EXPECT_LE(most, 2);
+  EXPECT_GE(std::stoi(sessions("bounded")), 1);
+}
+
+TEST_F(PostgresServer, SessionsThatTheServerEndsAreReplacedAndCostNoAttempt) {
+  auto const s = postgres::open(db.connection() + " application_name=ended", db.options());
+  auto n = multi_node(options(s));
+  n.start();
+  for (int i = 0; i < 20; ++i) {
+    write(n, "e" + std::to_string(i));
+    end_sessions("ended");
+  }
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(db.ask("SELECT count(*) FROM " + db.table() + " WHERE status = 1 AND attempts = 0"), "20");
+}
+
+TEST_F(PostgresServer, AServerThatRestartsIsWaitedFor) {
+  postgres_server server;
+  postgres_database own{"postgres", server};
+  auto const s = own.open();
+  auto n = multi_node(options(s));
+  n.start();
+  auto const put = [&](std::string const& id) {
+    postgres::connection c{own.connection()};
+    postgres::transaction tx{c};
+    n.writer().write(tx, "t", "1", {.id = id});
+    tx.commit();
+  };
+  put("before");
+  ASSERT_TRUE(seen.reach(1));
+  server.stop();
+  EXPECT_TRUE(eventually([&] { return !n.health().healthy; }));
+  auto const e = thrown_by([&] { static_cast<void>(s->inspect().counts()); });
+  EXPECT_TRUE(e.transient()) << e.what();
+  server.start();
+  put("after");
+  ASSERT_TRUE(seen.reach(2));
+  EXPECT_TRUE(eventually([&] { return n.health().healthy && s->inspect().counts().done == 2; }));
+  EXPECT_EQ(s->inspect().find("before")->attempts, 0);
+}
+
+TEST_F(PostgresServer, TooManyConnectionsIsTransient) {
+  postgres_server server{{.settings = {"max_connections=6", "superuser_reserved_connections=0", "max_wal_senders=0"}}};
+  postgres_database own{"postgres", server};
+  auto const s = own.open();
+  static_cast<void>(s->inspect().counts());
+  std::vector<std::unique_ptr<postgres::connection>> others;
+  auto const fill = [&] {
+    while (true) others.push_back(std::make_unique<postgres::connection>(own.connection()));
+  };
+  auto const full = thrown_by(fill);
+  EXPECT_TRUE(full.transient()) << full.what();
+  EXPECT_THAT(full.what(), HasSubstr("too many clients"));
+  EXPECT_NO_THROW(static_cast<void>(s->inspect().counts())) << "what the pool has, it keeps";
+  own.execute(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'outbox' AND pid <> "
+      "pg_backend_pid()");
+  others.clear();
+  EXPECT_TRUE(eventually([&] {
+    try {
+      return s->inspect().counts().pending() == 0;
+    } catch (error const& e) {
+      EXPECT_TRUE(e.transient()) << e.what();
+      return false;
+    }
+  }));
+}
+
+// A primary that became a standby says 25006 to whoever writes. As good: a server that recovers.
+TEST_F(PostgresServer, AServerThatOnlyReadsIsTransientAndLeft) {
+  auto const s =
+      postgres::open(db.connection() + " application_name=reader options='-c search_path=pg_catalog'", db.options());
+  static_cast<void>(s->inspect().counts());
+  db.execute("CREATE FUNCTION " + db.table("refuse") +
+             "() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION USING ERRCODE = '25006', MESSAGE = "
+             "'cannot execute UPDATE in a read-only transaction'; END $$");
+  db.execute("CREATE TRIGGER refuse BEFORE UPDATE ON " + db.table() + " FOR EACH STATEMENT EXECUTE FUNCTION " +
+             db.table("refuse") + "()");
+  auto const before =
+      db.ask("SELECT string_agg(pid::text, ',') FROM pg_stat_activity WHERE application_name = 'reader'");
+  settlement const one{.row = {"a", "n/1"}};
+  auto const e = thrown_by([&] { static_cast<void>(s->settle(std::span{&one, 1})); });
+  EXPECT_TRUE(e.transient()) << e.what();
+  EXPECT_EQ(e.sqlstate(), "25006");
+  static_cast<void>(s->inspect().counts());
+  EXPECT_TRUE(eventually([&] {
+    return db.ask(
+               "SELECT coalesce(string_agg(pid::text, ','), '') FROM pg_stat_activity WHERE application_name = "
+               "'reader'") != before;
+  })) << "the next statement goes to a new session, which may reach another server";
+}
+
+TEST_F(PostgresServer, ALockThatOthersHoldIsTransient) {
+  auto o = db.options();
+  o.timeout = 300ms;
+  auto const s = postgres::open(db.connection(), o);
+  auto n = multi_node(options(s));
+  write(n, "a");
+  postgres::connection other{db.connection()};
+  other.execute("BEGIN; LOCK TABLE " + db.table() + " IN ACCESS EXCLUSIVE MODE");
+  auto const e = thrown_by([&] { static_cast<void>(s->claim({.token = "n/1", .lease = 30s})); });
+  EXPECT_TRUE(e.transient()) << e.what();
+  EXPECT_EQ(e.sqlstate(), "57014");
+  other.execute("ROLLBACK");
+  EXPECT_EQ(s->claim({.token = "n/2", .lease = 30s}).rows.size(), 1U);
+}
+
+TEST_F(PostgresServer, ANetworkThatSaysNothingIsGivenUp) {
+  tcp_proxy proxy{postgres_server::shared().port()};
+  auto o = db.options();
+  o.timeout = 300ms;
+  auto const s = postgres::open(proxy.connection(), o);
+  static_cast<void>(s->inspect().counts());
+  proxy.stall();
+  auto const e = thrown_by([&] { static_cast<void>(s->inspect().counts()); });
+  EXPECT_TRUE(e.transient()) << e.what();
+  proxy.heal();
+  EXPECT_TRUE(eventually([&] {
+    try {
+      return s->inspect().counts().pending() == 0;
+    } catch (error const&) {
+      return false;
+    }
+  }));
+}
+
+TEST_F(PostgresServer, ACallersOwnTimeoutIsAnOrdinaryError) {
+  auto n = multi_node(options(db.open()));
+  write(n, "a");
+  postgres::connection other{db.connection()};
+  other.execute("BEGIN; LOCK TABLE " + db.table() + " IN ACCESS EXCLUSIVE MODE");
+  for (auto const* const limit : {"SET LOCAL statement_timeout = 50", "SET LOCAL lock_timeout = 50"}) {
+    postgres::transaction tx{caller};
+    caller.execute(limit);
+    auto const e = thrown_by([&] {
+      n.writer().write(tx, "t", "1", {.id = "b"});
+      tx.commit();
+    });
+    EXPECT_TRUE(e.transient()) << e.what();
+    EXPECT_FALSE(tx.active());
+  }
+  other.execute("ROLLBACK");
+  write(n, "b");
+}
+
+TEST_F(PostgresServer, CallersMayUseAnyIsolation) {
+  auto n = multi_node(options(db.open()));
+  n.start();
+  int i = 0;
+  for (auto const* const level : {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}) {
+    postgres::transaction tx{caller};
+    caller.execute(std::string{"SET TRANSACTION ISOLATION LEVEL "} + level);
+    caller.execute("SELECT count(*) FROM " + db.table());  // its view of the table is older than what follows
+    postgres::connection other{db.connection()};
+    postgres::transaction elsewhere{other};
+    n.writer().write(elsewhere, "t", "1", {.id = "other" + std::to_string(i)});
+    elsewhere.commit();
+    ASSERT_TRUE(seen.reach(static_cast<std::size_t>(2 * i) + 1));
+    n.writer().write(tx, "t", "1", {.id = "e" + std::to_string(i)});
+    tx.commit();
+    ASSERT_TRUE(seen.reach(static_cast<std::size_t>(2 * ++i))) << level;
+  }
+  EXPECT_TRUE(settled());
+}
+
+TEST_F(PostgresServer, OurOwnStatementsDoNotCareForTheDefaults) {
+  db.execute("CREATE ROLE strict" + db.schema() + " LOGIN SUPERUSER");
+  db.execute("ALTER ROLE strict" + db.schema() +
+             " SET default_transaction_isolation = 'serializable'; ALTER ROLE strict" + db.schema() +
+             " SET default_transaction_read_only = on; ALTER ROLE strict" + db.schema() +
+             " SET timezone = 'Pacific/Apia'");
+  auto const s = postgres::open(db.connection() + " user=strict" + db.schema(), [&] {
+    static_cast<void>(db.open());
+    auto o = db.options();
+    o.migrate = false;
+    return o;
+  }());
+  auto n = multi_node(options(s));
+  n.start();
+  write(n, "a");
+  write(n, "later", {.deliver_after = 30ms});
+  ASSERT_TRUE(seen.reach(2));
+  EXPECT_TRUE(settled());
+  n.stop();
+  db.execute("DROP OWNED BY strict" + db.schema() + "; DROP ROLE strict" + db.schema());
+}
+
+TEST_F(PostgresServer, ZonesDoNotMoveInstants) {
+  auto const s = db.open();
+  auto n = multi_node(options(s));
+  auto const at = s->now() + 3h;
+  int i = 0;
+  for (auto const* const zone : {"UTC", "Asia/Kathmandu", "America/St_Johns", "Pacific/Apia"}) {
+    caller.execute(std::string{"SET timezone = '"} + zone + "'; SET datestyle = 'German, DMY'");
+    auto const id = "e" + std::to_string(i++);
+    write(n, id, {.occurred_at = at - 5h, .available_at = at});
+    EXPECT_EQ(s->inspect().find(id)->available_at, at) << zone;
+    EXPECT_EQ(s->inspect().find(id)->event.occurred_at(), at - 5h) << zone;
+  }
+  auto const reply = s->claim({.token = "n/1", .lease = 30s});
+  EXPECT_THAT(reply.rows, IsEmpty());
+  EXPECT_EQ(*reply.next_due, at);
+}
+
+// Two hours ahead, and two behind: every instant that counts is the server's.
+TEST_F(PostgresServer, TheServersClockIsTheOnlyOneThatCounts) {
+  for (auto const* const shift : {"FAKETIME=+2h", "FAKETIME=-2h"}) {
+    postgres_server server{{.environment = {"LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", shift,
+                                            "FAKETIME_DONT_FAKE_MONOTONIC=1"}}};
+    postgres_database own{"postgres", server};
+    auto const s = own.open();
+    auto const away = std::chrono::abs(s->now() - std::chrono::system_clock::now());
+    ASSERT_GT(away, 110min) << "the server's clock was not moved";
+    tally done, hot;
+    multi_node_options o{.store = s, .log = nullptr};
+    o.poll.every = 1h;
+    o.retry.backoff = {.base = 1ms, .cap = 2ms};
+    o.listeners.on("t", [&](delivery const& d) -> result {
+      if (d.source == source::hot) hot.add(d.id);
+      if (d.id == "again" && d.attempt == 1) return failed{"once"};
+      done.add(d.id);
+      return outbox::done;
+    });
+    auto n = multi_node(std::move(o));
+    n.start();
+    postgres::connection c{own.connection()};
+    auto const put = [&](std::string const& id, event_options e = {}) {
+      e.id = id;
+      postgres::transaction tx{c};
+      n.writer().write(tx, "t", "1", std::move(e));
+      tx.commit();
+    };
+    put("now");
+    put("again");
+    put("soon", {.deliver_after = 50ms});
+    put("tomorrow", {.deliver_after = 24h});
+    ASSERT_TRUE(done.reach(3)) << shift;
+    EXPECT_EQ(hot.of("now"), 1) << shift;
+    EXPECT_TRUE(eventually([&] { return s->inspect().counts().done == 3; }));
+    EXPECT_EQ(s->inspect().counts().pending(), 1U);
+    EXPECT_EQ(s->purge({.retention = 1h}), 0U) << "what has just ended is young";
+  }
+}
+
+TEST_F(PostgresServer, AnEventIsDueWhenItIsWrittenNotWhenItsTransactionBegan) {
+  auto const s = db.open();
+  auto n = multi_node(options(s));
+  postgres::transaction tx{caller};
+  caller.execute("SELECT pg_sleep(0.1)");
+  n.writer().write(tx, "t", "1", {.id = "a"});
+  tx.flush();
+  caller.execute("CREATE TEMP TABLE began AS SELECT now() AS at");
+  tx.commit();
+  auto* const r = PQexec(caller.handle(), ("SELECT available_at - at >= interval '0.1 s', inserted_at - at >= interval "
+                                           "'0.1 s', lease_until IS NULL FROM began, " +
+                                           db.table())
+                                              .c_str());
+  EXPECT_STREQ(PQgetvalue(r, 0, 0), "t");
+  EXPECT_STREQ(PQgetvalue(r, 0, 1), "t");
+  PQclear(r);
+}
+
+TEST_F(PostgresServer, I1_I7_ACommitAfterTheLeaseIsDeliveredOnce) {
+  auto o = options(db.open());
+  o.lease.duration = 1s;
+  auto n = multi_node(std::move(o));
+  n.start();
+  postgres::transaction tx{caller};
+  n.writer().write(tx, "t", "1", {.id = "slow"});
+  tx.flush();
+  ASSERT_TRUE(eventually([&] { return n.counters().held == 0; })) << "past half the lease the node lets go of it";
+  EXPECT_TRUE(eventually([&] {
+    return db.ask(
+               "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND "
+               "now() - xact_start > interval '1.2 s'") != "0";
+  }));
+  tx.commit();
+  ASSERT_TRUE(seen.reach(1));
+  ASSERT_TRUE(settled());
+  n.stop();
+  EXPECT_EQ(seen.of("slow"), 1);
+}
+
+TEST_F(PostgresServer, AMebibyteIsDeliveredAndOneByteMoreIsRefused) {
+  auto o = options(db.open());
+  std::size_t size = 0;
+  o.listeners = {};
+  o.listeners.on("t", [&](delivery const& d) {
+    size = d.event.payload().size();
+    seen.add(d.id);
+  });
+  auto n = multi_node(std::move(o));
+  n.start();
+  constexpr std::size_t mebibyte = 1U << 20U;
+  auto const text = [](std::size_t bytes) { return '"' + std::string(bytes - 2, 'x') + '"'; };
+  {
+    postgres::transaction tx{caller};
+    auto const e = thrown_by([&] { n.writer().write(tx, "t", text(mebibyte + 1), {.id = "large"}); });
+    EXPECT_EQ(e.code(), errc::invalid_event);
+    EXPECT_EQ(e.field(), "payload");
+    n.writer().write(tx, "t", text(mebibyte), {.id = "a"});
+    tx.commit();
+  }
+  ASSERT_TRUE(seen.reach(1));
+  EXPECT_EQ(size, mebibyte);
+  EXPECT_TRUE(settled());
+}
+
+TEST_F(PostgresServer, ColumnsTakeAsManyCharactersAsTheyPromise) {
+  auto const s = db.open();
+  auto n = multi_node(options(s));
+  auto const characters = [](std::size_t count) {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) text += "\xF0\x9F\x9A\x80";
+    return text;
+  };
+  postgres::transaction tx{caller};
+  n.writer().write(tx, characters(128), "1",
+                   {.id = std::string(36, 'i'),
+                    .aggregate = {characters(64), characters(128)},
+                    .tenant = characters(64),
+                    .ordering_key = characters(128)});
+  for (auto const& [field, o] :
+       {std::pair<std::string, event_options>{"aggregate.type", {.aggregate = {characters(65), "1"}}},
+        {"aggregate.id", {.aggregate = {"a", characters(129)}}},
+        {"tenant", {.tenant = characters(65)}},
+        {"id", {.id = std::string(37, 'i')}}}) {
+    auto const e = thrown_by([&] { n.writer().write(tx, "t", "1", o); });
+    EXPECT_EQ(e.code(), errc::invalid_event) << field;
+  }
+  tx.commit();
+  auto const row = s->inspect().find(std::string(36, 'i'));
+  ASSERT_TRUE(row);
+  EXPECT_EQ(row->event.type(), characters(128));
+  EXPECT_EQ(row->event.tenant(), characters(64));
+}
+
+// What came first may still be under way: nothing that was written after it overtakes it.
+TEST_F(PostgresServer, I5_OrderWaitsForATransactionThatBeganEarlier) {
+  auto const s = db.open();
+  auto n = multi_node(options(s));
+  postgres::connection slow{db.connection()};
+  postgres::transaction first{slow};
+  n.writer().write(first, "t", "1", {.id = "first"});
+  first.flush();
+  write(n, "second");
+  claim_request r{.token = "n/1", .lease = 30s, .in_order = true};
+  auto const waiting = s->claim(r);
+  EXPECT_THAT(waiting.rows, IsEmpty());
+  ASSERT_TRUE(waiting.next_due);
+  EXPECT_LT(*waiting.next_due - waiting.now, 1s) << "it asks again soon";
+  first.commit();
+  r.token = "n/2";
+  auto const reply = s->claim(r);
+  ASSERT_EQ(reply.rows.size(), 2U);
+  EXPECT_EQ(reply.rows[0].handle.id, "first");
+  EXPECT_EQ(reply.rows[1].handle.id, "second");
+}
+
+TEST_F(PostgresServer, ALostDispatchLockIsNoticedAndTakenOver) {
+  auto const named = [&](std::string const& name) {
+    return postgres::open(db.connection() + " application_name=" + name, db.options());
+  };
+  auto const make = [&](std::string const& name) {
+    single_node_options o{.store = named(name), .log = nullptr};
+    o.poll.every = 20ms;
+    o.listeners.on("t", [this](delivery const& d) { seen.add(d.id); });
+    return single_node(std::move(o));
+  };
+  auto first = make("first_node");
+  first.start();
+  ASSERT_TRUE(eventually([&] { return first.health().active; }));
+  auto second = make("second_node");
+  second.start();
+  EXPECT_FALSE(second.health().active);
+  end_sessions("first_node");
+  ASSERT_TRUE(eventually([&] { return second.health().active || first.health().active; }));
+  first.stop();
+  ASSERT_TRUE(eventually([&] { return second.health().active; }));
+  write(second, "a");
+  ASSERT_TRUE(seen.reach(1));
+  EXPECT_TRUE(settled());
+}
+
+TEST_F(PostgresServer, NotifyWakesNodesInOtherProcesses) {
+  auto o = db.options();
+  o.notify = true;
+  auto const there = postgres::open(db.connection() + " application_name=listening", o);
+  auto const here = postgres::open(db.connection(), o);
+  auto node_options = options(there);
+  node_options.poll.every = 1h;
+  auto n = multi_node(std::move(node_options));
+  n.start();
+  auto w = writer_only({.store = here, .log = nullptr});
+  int written = 0;
+  auto const put = [&] {
+    postgres::transaction tx{caller};
+    w.writer().write(tx, "t", "1", {.id = "e" + std::to_string(++written)});
+    tx.commit();
+  };
+  put();
+  ASSERT_TRUE(seen.reach(1));
+  end_sessions("listening");  // it listens again, and looks
+  put();
+  ASSERT_TRUE(seen.reach(2));
+  EXPECT_TRUE(settled());
+}
+
+TEST_F(PostgresServer, NotifyIsOffByDefault) {
+  EXPECT_EQ(db.open()->capabilities().watch_every, 0ms);
+  auto const s = postgres::open(db.connection() + " application_name=quiet", db.options());
+  static_cast<void>(s->inspect().counts());
+  EXPECT_EQ(db.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'quiet' AND query LIKE 'LISTEN%'"),
+            "0");
+}
+
+class PostgresPooler : public PostgresServer {
+ protected:
+  PostgresPooler() {
+    auto const free_port = [] { return tcp_proxy{1}.port(); };
+    bouncer.emplace(postgres_server::shared(), free_port());
+  }
+  std::optional<pgbouncer> bouncer;
+};
+
+TEST_F(PostgresPooler, ItWorksBehindAPoolerWithoutPreparedStatements) {
+  auto const s = postgres::open(bouncer->connection(), db.options());
+  auto n = multi_node(options(s));
+  n.start();
+  postgres::connection c{bouncer->connection()};
+  for (int i = 0; i < 100; ++i) {
+    postgres::transaction tx{c, i % 2 == 0 ? postgres::travel::direct : postgres::travel::pipelined};
+    event_options o{.id = "e" + std::to_string(i)};
+    if (i % 3 == 0) o.deliver_after = 1ms;
+    n.writer().write(tx, "t", "1", o);
+    tx.commit();
+  }
+  ASSERT_TRUE(seen.reach(100));
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(n.counters().store_errors, 0U);
+  EXPECT_EQ(seen.total(), 100U);
+}
+
+TEST_F(PostgresPooler, WhatNeedsASessionIsRefusedWithTheReason) {
+  auto o = db.options();
+  o.timeout = 500ms;
+  o.notify = true;
+  auto const notify = thrown_by([&] { static_cast<void>(postgres::open(bouncer->connection(), o)); });
+  EXPECT_THAT(notify.what(), HasSubstr("pooler"));
+  auto const s = postgres::open(bouncer->connection(), db.options());
+  auto const lock = thrown_by([&] { static_cast<void>(s->try_dispatch_lock("n")); });
+  EXPECT_EQ(lock.code(), errc::store_failure);
+  EXPECT_THAT(lock.what(), HasSubstr("multi_node"));
+}
+
+// What a claim costs depends on nothing else in the table, also with a plan that knows no parameters.
+TEST_F(PostgresServer, ClaimsUseTheIndexOfWhatIsDue) {
+  auto const s = db.open();
+  auto const fill = [&](std::string const& status, std::string const& due, int rows) {
+    db.execute("INSERT INTO " + db.table() +
+               " (event_id, event_type, payload, status, available_at, created_at, done_at) SELECT '" + status +
+               due[0] + "' || i, 't', '1', " + status + ", now() + " + due + ", now(), CASE WHEN " + status +
+               " IN (1, 3) THEN now() END FROM generate_series(1, " + std::to_string(rows) + ") i");
+  };
+  fill("1", "interval '0'", 30'000);
+  fill("0", "interval '1 day'", 10'000);
+  fill("2", "- interval '1 s'", 1'000);
+  auto const sql = sql::postgres_array_statements("outbox_event", db.schema());
+  for (auto const* const analyse : {"", "ANALYZE "}) {
+    if (*analyse != '\0') db.execute(analyse + db.table());
+    db.execute("DISCARD ALL");
+    db.execute("SET plan_cache_mode = force_generic_plan");
+    for (auto const setting : postgres::plan_settings) db.execute("SET " + std::string{setting});
+    db.execute("PREPARE due AS " + sql.due);
+    db.execute("PREPARE take AS " + sql.take);
+    db.execute("PREPARE ahead AS " + sql.next_due);
+    db.execute("PREPARE done AS " + sql.settle_done);
+    auto const plan = [&](std::string const& call) { return db.ask("EXPLAIN (FORMAT JSON) EXECUTE " + call); };
+    auto const due = plan("due(51, 0, 0, '{}', '{}', 0)");
+    EXPECT_THAT(due, HasSubstr("outbox_event_due"));
+    EXPECT_THAT(due, ::testing::Not(HasSubstr("\"Sort\"")));
+    EXPECT_THAT(due, ::testing::Not(HasSubstr("Seq Scan")));
+    EXPECT_THAT(plan("ahead('{}', '{}')"), HasSubstr("outbox_event_due"));
+    EXPECT_THAT(plan("take('t', 1, '{a,b}')"), HasSubstr("outbox_event_pkey"));
+    EXPECT_THAT(plan("done('{a,b}', '{t,t}', '{NULL,NULL}')"), HasSubstr("outbox_event_pkey"));
+  }
+  EXPECT_EQ(s->claim({.token = "n/1", .limit = 100, .lease = 30s}).rows.size(), 100U);
+}
+
+}  // namespace
+}  // namespace outbox

@@ -1,0 +1,195 @@
+#include "support/postgres_server.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <libpq-fe.h>
+#include <pwd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+namespace outbox {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr ::uid_t nobody = 65534;
+
+std::string binary_directory() {
+  std::vector<std::string> found;
+  std::error_code none;
+  for (auto const& version : fs::directory_iterator{"/usr/lib/postgresql", none}) {
+    if (fs::exists(version.path() / "bin/postgres")) found.push_back((version.path() / "bin").string());
+  }
+  return found.empty() ? std::string{} : *std::ranges::max_element(found);
+}
+
+int free_port() {
+  int const s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ::sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+  ::socklen_t size = sizeof a;
+  if (s < 0 || ::bind(s, reinterpret_cast<::sockaddr*>(&a), size) != 0 ||
+      ::getsockname(s, reinterpret_cast<::sockaddr*>(&a), &size) != 0) {
+    throw std::runtime_error{"cannot find a free port"};
+  }
+  ::close(s);
+  return ::ntohs(a.sin_port);
+}
+
+// Runs a program in a session of its own, not as root, with what it says in a file.
+::pid_t spawn(std::vector<std::string> command, std::vector<std::string> environment, std::string const& log) {
+  auto const pid = ::fork();
+  if (pid != 0) return pid;
+  ::setsid();
+  int const out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
+  int const in = ::open("/dev/null", O_RDONLY);
+  ::dup2(in, 0);
+  ::dup2(out, 1);
+  ::dup2(out, 2);
+  for (int fd = 3; fd < 256; ++fd) ::close(fd);
+  if (::geteuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setgid(nobody) != 0 || ::setuid(nobody) != 0))
+    ::_exit(126);
+  for (auto& e : environment) ::putenv(e.data());
+  std::vector<char*> argv;
+  for (auto& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::execv(argv[0], argv.data());
+  ::_exit(127);
+}
+
+std::string text_of(std::string const& path) {
+  std::ifstream in{path};
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+bool alive(::pid_t pid) noexcept { return pid > 0 && ::kill(pid, 0) == 0; }
+
+}  // namespace
+
+bool postgres_installed() { return !binary_directory().empty(); }
+
+postgres_server::postgres_server(setup s) : setup_{std::move(s)} {
+  if (!postgres_installed()) throw std::runtime_error{"there is no PostgreSQL server in /usr/lib/postgresql"};
+  make_directory();
+  initialise();
+  port_ = free_port();
+  start();
+}
+
+postgres_server::~postgres_server() {
+  if (leave_) return;
+  try {
+    stop();
+  } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): it is gone either way
+  }
+  std::error_code ignored;
+  fs::remove_all(directory_, ignored);
+}
+
+void postgres_server::make_directory() {
+  auto pattern = (fs::temp_directory_path() / "outbox-pg-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error{"cannot make a temporary directory"};
+  directory_ = pattern;
+  if (::geteuid() == 0 && ::chown(directory_.c_str(), nobody, nobody) != 0) {
+    throw std::runtime_error{"cannot give the directory away"};
+  }
+}
+
+void postgres_server::initialise() const {
+  auto const log = directory_ + "/initdb.log";
+  auto const pid = spawn({binary_directory() + "/initdb", "-D", directory_ + "/data", "-U", "outbox", "-A", "trust",
+                          "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"},
+                         {}, log);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  if (status != 0) throw std::runtime_error{"initdb failed: " + text_of(log)};
+}
+
+void postgres_server::start() {
+  // A time zone that nobody expects: whatever depends on it is wrong.
+  std::vector<std::string> command{
+      binary_directory() + "/postgres", "-D", directory_ + "/data", "-k", directory_, "-p", std::to_string(port_)};
+  std::vector<std::string> settings{"listen_addresses=127.0.0.1", "timezone=Asia/Kathmandu", "max_connections=200",
+                                    "log_min_messages=warning", "deadlock_timeout=200ms"};
+  if (!setup_.durable) settings.insert(settings.end(), {"fsync=off", "full_page_writes=off"});
+  settings.insert(settings.end(), setup_.settings.begin(), setup_.settings.end());
+  for (auto const& s : settings) command.insert(command.end(), {"-c", s});
+  pid_ = spawn(std::move(command), setup_.environment, directory_ + "/server.log");
+  wait_until_ready();
+}
+
+void postgres_server::wait_until_ready() const {
+  auto const deadline = std::chrono::steady_clock::now() + 60s;
+  while (PQping(connection().c_str()) != PQPING_OK) {
+    if (!alive(pid_) || (ours_ && ::waitpid(pid_, nullptr, WNOHANG) == pid_) ||
+        std::chrono::steady_clock::now() > deadline) {
+      throw std::runtime_error{"the server did not come up: " + text_of(directory_ + "/server.log")};
+    }
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
+std::string postgres_server::connection(std::string const& database) const {
+  return "host=127.0.0.1 port=" + std::to_string(port_) + " user=outbox dbname=" + database;
+}
+
+void postgres_server::wait_until_gone() {
+  auto const deadline = std::chrono::steady_clock::now() + 60s;
+  if (ours_) ::waitpid(pid_, nullptr, 0);
+  while (!ours_ && alive(pid_) && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(5ms);
+  pid_ = -1;
+}
+
+void postgres_server::kill_hard() {
+  ::kill(pid_, SIGKILL);
+  wait_until_gone();
+}
+
+void postgres_server::stop() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGINT);
+  wait_until_gone();
+}
+
+std::string postgres_server::describe() const {
+  return std::to_string(pid_) + " " + std::to_string(port_) + " " + directory_ + "\n";
+}
+
+std::unique_ptr<postgres_server> postgres_server::described(std::string const& text) {
+  std::unique_ptr<postgres_server> s{new postgres_server{adopt_tag{}}};
+  s->ours_ = false;
+  std::istringstream in{text};
+  if (!(in >> s->pid_ >> s->port_ >> s->directory_)) s->pid_ = -1;
+  return s;
+}
+
+postgres_server& postgres_server::shared() {
+  static auto const server = [] {
+    if (char const* const file = std::getenv("OUTBOX_POSTGRES_FIXTURE")) {
+      auto given = described(text_of(file));
+      given->leave_running();
+      if (alive(given->pid_)) return given;
+    }
+    return std::make_unique<postgres_server>();
+  }();
+  return *server;
+}
+
+}  // namespace outbox

@@ -1,0 +1,63 @@
+// A PostgreSQL server for tests: its own data directory, a free loopback port, never as root, ended by its process id.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace outbox {
+
+class postgres_server {
+ public:
+  struct setup {
+    std::vector<std::string> settings{};     ///< As in "fsync=off", after those that every server of the tests has.
+    std::vector<std::string> environment{};  ///< As in "FAKETIME=+2h".
+    bool durable = false;                    ///< True: fsync stays on, for measuring.
+  };
+
+  /// Makes the data directory and starts. Throws if it does not come up.
+  explicit postgres_server(setup s);
+  postgres_server() : postgres_server{setup{}} {}
+  postgres_server(postgres_server const&) = delete;
+  postgres_server& operator=(postgres_server const&) = delete;
+  ~postgres_server();
+
+  /// The one that every case of a run shares: started by ctest, or by the first case that asks.
+  static postgres_server& shared();
+
+  [[nodiscard]] std::string connection(std::string const& database = "postgres") const;
+  [[nodiscard]] std::string directory() const { return directory_; }
+  [[nodiscard]] int port() const noexcept { return port_; }
+  [[nodiscard]] ::pid_t pid() const noexcept { return pid_; }
+
+  void start();      ///< Again, after `kill_hard()` or `stop()`; on the same port.
+  void kill_hard();  ///< SIGKILL to the postmaster; its children go when they notice.
+  void stop();       ///< Fast, as an operator does.
+
+  // For the fixture: a server that outlives the process that started it.
+  [[nodiscard]] std::string describe() const;
+  static std::unique_ptr<postgres_server> described(std::string const& text);
+  void leave_running() noexcept { leave_ = true; }
+
+ private:
+  struct adopt_tag {};
+  explicit postgres_server(adopt_tag) {}
+  void make_directory();
+  void initialise() const;
+  void wait_until_ready() const;
+  void wait_until_gone();
+
+  setup setup_;
+  std::string directory_;
+  int port_ = 0;
+  ::pid_t pid_ = -1;
+  bool ours_ = true;    ///< A child of this process.
+  bool leave_ = false;  ///< Not ended by the destructor.
+};
+
+/// True if there is a server to run.
+[[nodiscard]] bool postgres_installed();
+
+}  // namespace outbox
