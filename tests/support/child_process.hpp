@@ -44,6 +44,8 @@ class child_process {
     return text;
   }
 
+  void signal(int which) const { ::kill(pid_, which); }
+
   void kill_hard() {
     ::kill(pid_, SIGKILL);
     wait();

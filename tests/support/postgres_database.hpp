@@ -46,6 +46,9 @@ class postgres_database {
 
   void execute(std::string const& sql) { admin_.execute(sql); }
 
+  /// After the server was gone.
+  void reconnect() { PQreset(admin_.handle()); }
+
   /// The first column of the first row, as text.
   std::string ask(std::string const& sql) {
     auto* const r = PQexec(admin_.handle(), sql.c_str());

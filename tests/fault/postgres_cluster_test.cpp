@@ -1,0 +1,237 @@
+// Many nodes and writers on one table, each a process: with nothing that fails, with processes that are killed or stopped,
+// and with a server that is killed under them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <map>
+#include <outbox/postgres.hpp>
+#include <set>
+#include <sstream>
+
+#include "support/child_process.hpp"
+#include "support/postgres_database.hpp"
+#include "support/temporary_directory.hpp"
+#include "support/waiting.hpp"
+
+namespace outbox {
+namespace {
+
+struct printed_counters {
+  std::uint64_t hot = 0, cold = 0, settled = 0, released = 0, lost = 0, unconfirmed = 0, held = 0;
+
+  printed_counters() = default;
+  explicit printed_counters(std::string const& line) {
+    std::istringstream in{line};
+    in >> hot >> cold >> settled >> released >> lost >> unconfirmed >> held;
+    EXPECT_TRUE(in) << "'" << line << "'";
+  }
+  void expect_to_add_up() const { EXPECT_EQ(hot + cold, settled + released + lost + unconfirmed + held) << "I13"; }
+};
+
+class PostgresCluster : public ::testing::Test {
+ protected:
+  struct member {
+    std::unique_ptr<child_process> process;
+    std::string incarnation;
+  };
+
+  explicit PostgresCluster(postgres_server& server = postgres_server::shared()) : db{"postgres", server} {
+    db.execute("CREATE TABLE " + db.table("orders") + " (id text PRIMARY KEY)");
+    static_cast<void>(db.open());
+  }
+
+  member begin(std::string const& name, std::string const& role, int events) {
+    member m;
+    m.process = std::make_unique<child_process>(std::vector<std::string>{
+        OUTBOX_CLUSTER_CHILD, db.connection(), db.schema(), dir / "ledger", name, role, std::to_string(events)});
+    m.incarnation = m.process->line();
+    EXPECT_NE(m.incarnation, "") << name << " did not start";
+    return m;
+  }
+
+  printed_counters end(member& m) {
+    m.process->signal(SIGTERM);
+    printed_counters const c{m.process->line()};
+    EXPECT_EQ(m.process->wait(), 0);
+    c.expect_to_add_up();
+    return c;
+  }
+
+  struct ledger {
+    std::set<std::string> committed, unknown;
+    std::map<std::string, std::vector<std::string>> delivered;  ///< By whom.
+  };
+  ledger read() {
+    ledger l;
+    std::ifstream in{dir / "ledger"};
+    for (std::string line; std::getline(in, line);) {
+      std::istringstream words{line};
+      std::string what, id, who;
+      words >> what >> id >> who;
+      if (what == "C") l.committed.insert(id);
+      if (what == "U") l.unknown.insert(id);
+      if (what == "D") l.delivered[id].push_back(who);
+    }
+    return l;
+  }
+  std::size_t lines() {
+    std::ifstream in{dir / "ledger"};
+    return static_cast<std::size_t>(std::count(std::istreambuf_iterator<char>{in}, {}, '\n'));
+  }
+
+  std::string pending() {
+    try {
+      return db.ask("SELECT count(*) FROM " + db.table() + " WHERE status IN (0, 2)");
+    } catch (std::exception const&) {
+      return "unknown";
+    }
+  }
+
+  // I1: what was committed was delivered and is DONE. I2: what was delivered was committed.
+  void expect_whole(ledger const& l) {
+    EXPECT_EQ(db.ask("SELECT count(*) FROM " + db.table() + " WHERE status <> 1"), "0") << "I1";
+    EXPECT_EQ(db.ask("SELECT count(*) FROM " + db.table() + " FULL JOIN " + db.table("orders") +
+                     " ON id = event_id WHERE id IS NULL OR event_id IS NULL"),
+              "0")
+        << "an event without its order, or an order without its event";
+    for (auto const& id : l.committed) EXPECT_TRUE(l.delivered.contains(id)) << "I1: " << id;
+    auto const rows = db.ask("SELECT count(*) FROM " + db.table("orders"));
+    EXPECT_EQ(rows, std::to_string(l.delivered.size())) << "I1, I2";
+  }
+
+  temporary_directory dir;
+  postgres_database db;
+};
+
+TEST_F(PostgresCluster, I7_FourNodesAndFourWritersDeliverEachEventExactlyOnce) {
+  constexpr int each = 2780;  // of which every tenth is rolled back
+  std::vector<member> nodes, writers;
+  for (int i = 0; i < 4; ++i) nodes.push_back(begin("n" + std::to_string(i), "node", each));
+  for (int i = 0; i < 4; ++i) writers.push_back(begin("w" + std::to_string(i), "writer", each));
+  for (auto& w : writers) EXPECT_EQ(w.process->wait(), 0);
+  ASSERT_TRUE(eventually([&] {
+    return db.ask("SELECT count(*) FROM " + db.table("orders")) == std::to_string(8 * each * 9 / 10) && pending() == "0";
+  }));
+  printed_counters all;
+  for (auto& n : nodes) {
+    auto const c = end(n);
+    EXPECT_EQ(c.lost, 0U);
+    all.hot += c.hot;
+    all.cold += c.cold;
+    all.settled += c.settled;
+  }
+  auto const l = read();
+  expect_whole(l);
+  for (auto const& [id, who] : l.delivered) EXPECT_EQ(who.size(), 1U) << "I7: " << id << " was delivered twice";
+  EXPECT_EQ(l.delivered.size(), static_cast<std::size_t>(8 * each * 9 / 10));
+  EXPECT_EQ(all.settled, l.delivered.size()) << "I13";
+  EXPECT_GT(all.hot, 0U);
+  EXPECT_GT(all.cold, 0U);
+}
+
+TEST_F(PostgresCluster, I1_I6_OneNodeIsKilledAndOneSleepsThroughItsLease) {
+  constexpr int each = 2000;
+  std::vector<member> nodes, writers;
+  for (int i = 0; i < 4; ++i) nodes.push_back(begin("n" + std::to_string(i), "node", 0));
+  for (int i = 0; i < 2; ++i) writers.push_back(begin("w" + std::to_string(i), "writer", each));
+  ASSERT_TRUE(eventually([&] { return lines() > 500; }));
+  nodes[0].process->kill_hard();
+  auto& zombie = nodes[1];
+  auto const held = [&] {
+    return db.ask("SELECT count(*) FROM " + db.table() + " WHERE status IN (0, 2) AND locked_by LIKE '" +
+                  zombie.incarnation + "/%'");
+  };
+  // Stopped while it holds something.
+  ASSERT_TRUE(eventually([&] {
+    zombie.process->signal(SIGSTOP);
+    if (held() != "0") return true;
+    zombie.process->signal(SIGCONT);
+    return false;
+  }));
+  for (auto& w : writers) EXPECT_EQ(w.process->wait(), 0);
+  ASSERT_TRUE(eventually([&] { return pending() == "0"; })) << "the others take over what the two held";
+  auto const done = db.ask("SELECT string_agg(event_id || done_at, ',' ORDER BY event_id) FROM " + db.table());
+  zombie.process->signal(SIGCONT);
+  auto const c = end(zombie);
+  EXPECT_GT(c.lost, 0U) << "its settlements are refused, and counted";
+  for (auto* n : {&nodes[2], &nodes[3]}) end(*n);
+  EXPECT_EQ(db.ask("SELECT string_agg(event_id || done_at, ',' ORDER BY event_id) FROM " + db.table()), done)
+      << "I4, I6: the zombie has changed nothing";
+  auto const l = read();
+  expect_whole(l);
+  for (auto const& [id, who] : l.delivered) {
+    if (who.size() == 1) continue;
+    EXPECT_TRUE(std::ranges::any_of(who, [](auto const& w) { return w == "n0" || w == "n1"; }))
+        << id << " was delivered twice, and neither by the killed node nor by the stopped one";
+  }
+}
+
+// A server of its own, killed three times under load.
+class PostgresKilled : public ::testing::Test {
+ protected:
+  postgres_server server;
+};
+
+class cluster_on final : public PostgresCluster {
+ public:
+  explicit cluster_on(postgres_server& server) : PostgresCluster{server} {}
+  void TestBody() override {}
+
+  void run(postgres_server& server) {
+    constexpr int each = 100'000;  // they are ended before that
+    std::vector<member> nodes;
+    for (int i = 0; i < 2; ++i) nodes.push_back(begin("n" + std::to_string(i), "node", each));
+    db.execute("CREATE TABLE " + db.table("ended") + " (id text, at timestamptz)");
+    for (int round = 0; round < 3; ++round) {
+      auto const before = lines();
+      ASSERT_TRUE(eventually([&] { return lines() > before + 600; })) << "round " << round << " did not get under way";
+      server.kill_hard();
+      ASSERT_TRUE(eventually([&] {
+        try {
+          server.start();
+          return true;
+        } catch (std::exception const&) {
+          return false;  // children of the old one are still there
+        }
+      }));
+      db.reconnect();
+      expect_unchanged();
+      db.execute("TRUNCATE " + db.table("ended"));
+      db.execute("INSERT INTO " + db.table("ended") + " SELECT event_id, done_at FROM " + db.table() +
+                 " WHERE status IN (1, 3)");
+    }
+    auto const before = lines();
+    ASSERT_TRUE(eventually([&] { return lines() > before + 600; })) << "the nodes did not recover by themselves";
+    for (auto& n : nodes) n.process->signal(SIGTERM);
+    for (auto& n : nodes) {
+      printed_counters const c{n.process->line()};
+      c.expect_to_add_up();
+      EXPECT_EQ(n.process->wait(), 0);
+    }
+    // What is left over is for the next node.
+    auto last = begin("n9", "node", 0);
+    ASSERT_TRUE(eventually([&] { return pending() == "0"; }));
+    end(last);
+    expect_unchanged();
+    expect_whole(read());
+  }
+
+ private:
+  // I4: nothing that had ended has changed since.
+  void expect_unchanged() {
+    EXPECT_EQ(db.ask("SELECT count(*) FROM " + db.table("ended") + " LEFT JOIN " + db.table() +
+                     " ON event_id = id AND done_at = at AND status IN (1, 3) WHERE event_id IS NULL"),
+              "0")
+        << "I4";
+  }
+};
+
+TEST_F(PostgresKilled, I1_I2_I4_I6_ThreeTimesUnderLoad) {
+  cluster_on cluster{server};
+  cluster.run(server);
+}
+
+}  // namespace
+}  // namespace outbox
