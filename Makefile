@@ -28,7 +28,7 @@ test: build  ## build and run every test
 	@ctest --preset $(PRESET) -j2
 
 bench:  ## ours beside the same work by hand: a table, and build/bench/report.json (ONLY=sqlite.write for some)
-	@tools/install-packages build
+	@tools/install-packages test
 	@cmake --preset release $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) -DOUTBOX_BENCH=ON -DOUTBOX_TESTS=OFF --log-level=WARNING >/dev/null
 	@cmake --build --preset release --target outbox_bench
 	@mkdir -p build/bench

@@ -68,6 +68,19 @@ int main(int argc, char** argv) try {
                           "deliveries beyond the first of an event, over end_to_end, cold_drain and hot_latency"},
                          {static_cast<double>(ledger.duplicates())})};
   });
+  bench::delivery_ledger on_postgres;
+  run("postgres.write.", [&] { return bench::postgres_write(s); });
+  run("postgres.write_all", [&] { return bench::postgres_write_all(s); });
+  run("postgres.end_to_end", [&] { return bench::postgres_end_to_end(s, on_postgres); });
+  run("postgres.cold_drain", [&] { return bench::postgres_cold_drain(s, on_postgres); });
+  run("postgres.hot_latency", [&] { return bench::postgres_hot_latency(s, on_postgres); });
+  run("postgres.claim", [&] { return bench::postgres_claims(s); });
+  run("postgres.wal", [&] { return bench::postgres_wal(s, on_postgres); });
+  run("postgres.duplicates", [&]() -> bench::rows {
+    return {bench::alone({"postgres.duplicates", "events", bench::at_most(0),
+                          "deliveries beyond the first of an event, over end_to_end, cold_drain, hot_latency and wal"},
+                         {static_cast<double>(on_postgres.duplicates())})};
+  });
   bench::print(all);
   bench::write_json(all, a.report);
   std::printf("\n%s\n", a.report.c_str());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 namespace bench {
 
@@ -53,6 +54,36 @@ std::vector<row> interleave(settings const& s, std::vector<measured> const& name
                     spread_of(ratios[i]), m.target, m.what});
   }
   return rows;
+}
+
+row alternate(settings const& s, measured const& m, int count, std::function<void()> const& ours,
+              std::function<void()> const& by_hand) {
+  constexpr int slice = 100;
+  double ours_took = 0;
+  double by_hand_took = 0;
+  auto const some = [](std::function<void()> const& work, double& took) {
+    took += seconds([&] {
+      for (int i = 0; i < slice; ++i) work();
+    });
+  };
+  int const slices = std::max(1, count / slice);
+  auto const both = [&] {
+    ours_took = by_hand_took = 0;
+    for (int i = 0; i < slices; ++i) {
+      if (i % 2 == 0) some(ours, ours_took);
+      some(by_hand, by_hand_took);
+      if (i % 2 != 0) some(ours, ours_took);
+    }
+  };
+  bool measured_now = false;
+  // Whichever side is asked first does the work of both.
+  auto const figure = [&](double& took) -> std::vector<double> {
+    if (!std::exchange(measured_now, !measured_now)) both();
+    return {slices * slice / took};
+  };
+  return interleave(
+             s, {m}, [&] { return figure(ours_took); }, [&] { return figure(by_hand_took); })
+      .front();
 }
 
 row alone(measured const& m, std::vector<double> figures) {

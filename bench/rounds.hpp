@@ -54,6 +54,11 @@ struct measured {
 [[nodiscard]] std::vector<row> interleave(settings const& s, std::vector<measured> const& names, side const& ours,
                                           side const& by_hand);
 
+/// Rates of single pieces of work, of which each side does `count` in a round, a hundred by turns: a disk that other
+/// guests use is fast for a while and then slow, and so both sides see the same of it.
+[[nodiscard]] row alternate(settings const& s, measured const& m, int count, std::function<void()> const& ours,
+                            std::function<void()> const& by_hand);
+
 /// Figures with nothing beside them.
 [[nodiscard]] row alone(measured const& m, std::vector<double> figures);
 

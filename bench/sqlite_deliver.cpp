@@ -6,6 +6,7 @@
 #include <outbox/sqlite.hpp>
 #include <thread>
 
+#include "pace.hpp"
 #include "sqlite_by_hand.hpp"
 #include "sqlite_ours.hpp"
 #include "suites.hpp"
@@ -15,12 +16,6 @@ namespace bench {
 namespace {
 
 constexpr int writers = 4;
-
-template <class Work>
-void on_threads(int count, Work&& work) {
-  std::vector<std::jthread> threads;
-  for (int t = 0; t < count; ++t) threads.emplace_back([&work, t] { work(t); });
-}
 
 std::string id_of(int thread, int i) { return "0000000000000000-" + std::to_string(thread) + "-" + std::to_string(i); }
 

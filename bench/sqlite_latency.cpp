@@ -6,93 +6,14 @@
 #include <thread>
 #include <unordered_map>
 
+#include "pace.hpp"
 #include "sqlite_by_hand.hpp"
 #include "suites.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace bench {
-namespace {
 
-using clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
-
-constexpr auto between = 5ms;  // 200 a second
-
-double microseconds(clock::duration d) { return std::chrono::duration<double, std::micro>{d}.count(); }
-
-std::vector<double> p50_p99(std::vector<double> const& samples) {
-  return {percentile(samples, 0.5), percentile(samples, 0.99)};
-}
-
-// Runs `once(i)` at a steady pace.
-template <class F>
-void paced(int count, F&& once) {
-  auto next = clock::now();
-  for (int i = 0; i < count; ++i) {
-    std::this_thread::sleep_until(next);
-    next += between;
-    once(i);
-  }
-}
-
-// A thread that is handed one thing at a time: the least that any hand-over costs.
-class bare_hand_off {
- public:
-  bare_hand_off()
-      : thread_{[this](std::stop_token const& stop) {
-          std::unique_lock lock{mutex_};
-          while (changed_.wait(lock, stop, [&] { return given_ > taken_; })) {
-            ++taken_;
-            entered_ = clock::now();
-            done_.notify_one();
-          }
-        }} {}
-  void give() {
-    {
-      std::lock_guard const lock{mutex_};
-      ++given_;
-    }
-    changed_.notify_one();
-  }
-  clock::time_point wait() {
-    std::unique_lock lock{mutex_};
-    done_.wait(lock, [&] { return taken_ == given_; });
-    return entered_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::condition_variable done_;
-  int given_ = 0, taken_ = 0;
-  clock::time_point entered_{};
-  std::jthread thread_;
-};
-
-// The listener's side of one event at a time.
-class arrival {
- public:
-  void arrived() {
-    auto const now = clock::now();
-    std::lock_guard const lock{mutex_};
-    at_ = now;
-    ++count_;
-    changed_.notify_one();
-  }
-  clock::time_point wait_for(int count) {
-    std::unique_lock lock{mutex_};
-    changed_.wait(lock, [&] { return count_ >= count; });
-    return at_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int count_ = 0;
-  clock::time_point at_{};
-};
-
-}  // namespace
 
 rows sqlite_hot_latency(settings const& s, delivery_ledger& ledger) {
   auto const count = static_cast<int>(300 * s.scale);
@@ -116,7 +37,7 @@ rows sqlite_hot_latency(settings const& s, delivery_ledger& ledger) {
       outbox::sqlite::transaction tx{db};
       node.writer().write(tx, "order.placed", payload);
       tx.commit();
-      auto const committed = clock::now();
+      auto const committed = steady::now();
       samples.push_back(std::max(0.0, microseconds(listener.wait_for(i + 1) - committed)));
     });
     return p50_p99(samples);
@@ -132,7 +53,7 @@ rows sqlite_hot_latency(settings const& s, delivery_ledger& ledger) {
       hand.db().run("BEGIN IMMEDIATE");
       hand.insert_event("0000000000000000-" + std::to_string(i), payload);
       hand.db().run("COMMIT");
-      auto const committed = clock::now();
+      auto const committed = steady::now();
       thread.give();
       samples.push_back(microseconds(thread.wait() - committed));
     });

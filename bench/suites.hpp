@@ -46,6 +46,13 @@ rows sqlite_cold_drain(settings const& s, delivery_ledger& ledger);
 rows sqlite_hot_latency(settings const& s, delivery_ledger& ledger);
 rows sqlite_claims(settings const& s);
 rows sqlite_retry_lateness(settings const& s);
+rows postgres_write(settings const& s);
+rows postgres_write_all(settings const& s);
+rows postgres_end_to_end(settings const& s, delivery_ledger& ledger);
+rows postgres_cold_drain(settings const& s, delivery_ledger& ledger);
+rows postgres_hot_latency(settings const& s, delivery_ledger& ledger);
+rows postgres_wal(settings const& s, delivery_ledger& ledger);
+rows postgres_claims(settings const& s);
 rows memory_use(settings const& s, std::string const& program);
 
 /// The other side of `memory_use`: one figure, in a process of its own. False if there is no such probe.

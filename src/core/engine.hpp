@@ -63,6 +63,7 @@ struct ticket {
   bool absent = false;       ///< Its savepoint was rolled back.
   bool stop_asked = false;   ///< Once is enough.
   bool lost = false;         ///< The row is another's; the running call does not know yet.
+  bool unproven = false;     ///< The dispatch lock was lost: whoever had it since may have ended the lease.
   bool on_worker = false;    ///< The listener's function has not returned.
   bool leads = false;        ///< Stands for its worker; the rest of a batch does not.
   bool in_call = false;      ///< Counts against its route's limit.
@@ -318,6 +319,7 @@ class engine {
   bool poll_busy_ = false, poll_wanted_ = false;
   steady_time next_poll_{}, poll_not_before_{};
   bool lock_held_ = false, others_expired_ = false, standby_said_ = false;
+  steady_time lock_lost_at_{};
   enum class quarantine { none, draining, holding } quarantine_ = quarantine::none;
   milliseconds oldest_lag_{};
 

@@ -82,7 +82,8 @@ void engine::rolled_back(birth& b) noexcept { cancel(b); }
 
 void engine::committed(birth& b, steady_time now) noexcept {
   // Past half the lease the row is no longer surely ours for long enough: it is given back, and the poller decides.
-  if (!b.open || now - b.began > settings_.lease.duration / 2) return doubt_birth(b, now);
+  // So it is if the dispatch lock was lost since.
+  if (!b.open || !active() || now - b.began > settings_.lease.duration / 2) return doubt_birth(b, now);
   for (auto const& t : b.tickets) {
     if (t->absent) {
       remove(*t);

@@ -52,7 +52,7 @@ bool engine::may_claim(steady_time now) const noexcept {
 
 bool engine::leases_are_fresh(steady_time now) const noexcept {
   auto const third = settings_.lease.duration / 3;
-  auto const fresh = [&](ticket_ptr const& t) { return t->lost || t->lease_end - now > third; };
+  auto const fresh = [&](ticket_ptr const& t) { return t->lost || (!t->unproven && t->lease_end - now > third); };
   for (auto const* list : {&registered_, &hot_, &cold_, &running_, &finished_, &settling_}) {
     if (!std::ranges::all_of(*list, fresh)) return false;
   }
@@ -134,13 +134,15 @@ void engine::receive(claimed_row row, poll_request const& sent, steady_time now)
   t->lease_end = lease_end;
   t->limit = now + patience_of(*t);
   t->verdict = {.row = t->handle, .progress = t->progress};
-  if (open_ && row.malformed.empty()) {
+  // The dispatch lock may have been lost since the claim was sent.
+  bool const wanted = open_ && (active() || has_bug(planted_bug::work_goes_on_without_the_lock));
+  if (wanted && row.malformed.empty()) {
     admit(t, stage::queued);
     signals_ |= signal_work;
     return;
   }
-  t->verdict.what = open_ ? outcome::dead : outcome::release;
-  if (open_) t->verdict.error = "the row cannot be read: " + row.malformed;
+  t->verdict.what = wanted ? outcome::dead : outcome::release;
+  if (wanted) t->verdict.error = "the row cannot be read: " + row.malformed;
   admit(t, stage::finished);
   signals_ |= signal_settle;
 }
@@ -157,7 +159,7 @@ void engine::forget(ticket& t) {
 void engine::own_again(ticket& t, row_handle handle, steady_time lease_end) {
   counters_.own_rows_reclaimed += 1;
   counters_.cold_enqueued -= 1;
-  t.lost = false;
+  t.lost = t.unproven = false;
   t.handle = std::move(handle);
   t.lease_end = lease_end;
   t.verdict.row = t.handle;
@@ -194,6 +196,14 @@ void engine::lock_lost(steady_time now) {
   lock_held_ = false;
   others_expired_ = false;
   say(log_level::warning, "the dispatch lock was lost: standing by");
+  if (has_bug(planted_bug::work_goes_on_without_the_lock)) return;
+  give_back_queued();  // whoever has the lock now delivers it
+  // No claim before the next renewal has told what is still ours: it could return what this node holds.
+  for (auto const* list : {&registered_, &running_, &finished_, &settling_}) {
+    for (auto const& t : *list) t->unproven = true;
+  }
+  lock_lost_at_ = next_renew_ = now;
+  signals_ |= signal_renew;
   next_poll_ = now;
   signals_ |= signal_poll;
 }

@@ -37,6 +37,24 @@ void node_core::say(log_level level, std::string_view text) noexcept {
   }
 }
 
+void node_core::look_at_lock() {
+  if (!dispatch_lock_ || dispatch_lock_->held()) return;
+  dispatch_lock_.reset();
+  engine_.lock_lost(now());
+}
+
+assignment node_core::start_next(std::unique_lock<std::mutex> const& /*locked*/) {
+  if (settings_.engine.in_order) look_at_lock();
+  return engine_.start_next(now());
+}
+
+assignment node_core::start_next() {
+  std::unique_lock lock{mutex_};
+  auto job = start_next(lock);
+  publish(lock);
+  return job;
+}
+
 plan<poll_request> node_core::plan_poll() {
   std::unique_lock lock{mutex_};
   auto p = plan_poll(lock);
@@ -45,10 +63,7 @@ plan<poll_request> node_core::plan_poll() {
 }
 
 plan<poll_request> node_core::plan_poll(std::unique_lock<std::mutex> const& /*locked*/) {
-  if (dispatch_lock_ && !dispatch_lock_->held()) {
-    dispatch_lock_.reset();
-    engine_.lock_lost(now());
-  }
+  look_at_lock();
   return engine_.plan_poll(now());
 }
 

@@ -38,6 +38,10 @@ class node_core : public std::enable_shared_from_this<node_core> {
   // Writing.
   std::vector<event_id> write(transaction_ref tx, std::span<event const> events);
 
+  /// What a worker does next. In order, only while the dispatch lock is held: another may be further on by now.
+  [[nodiscard]] assignment start_next(std::unique_lock<std::mutex> const& locked);
+  [[nodiscard]] assignment start_next();
+
   // The halves of the loops' steps that are more than the engine's own.
   [[nodiscard]] plan<poll_request> plan_poll();
   [[nodiscard]] plan<poll_request> plan_poll(std::unique_lock<std::mutex> const& locked);
@@ -111,6 +115,9 @@ class node_core : public std::enable_shared_from_this<node_core> {
   void enqueue_answer(answer_entry& call) noexcept;
   [[nodiscard]] verdict final_verdict(async_call& call) noexcept;
   [[nodiscard]] result unroutable_answer(event const& e) const;
+
+  // Tells the engine if the dispatch lock was lost. No round trip.
+  void look_at_lock();
 
   // Unlocks, then wakes whom the engine signalled and logs what it noted.
   void publish(std::unique_lock<std::mutex>& lock) noexcept;

@@ -5,15 +5,16 @@ namespace outbox::inline v0::core {
 
 enum class planted_bug {
   none,
-  settle_without_token,          // a settlement touches a row that another claim owns
-  hot_push_before_commit,        // an event is queued when it is written
-  registration_ends_too_early,   // a taken settlement is forgotten before it is durable
-  claim_takes_own_live_lease,    // a claim returns rows that the same node holds
-  crashes_blamed_on_neighbours,  // suspects are claimed among others
-  deferral_is_overtaken,         // in order: a row that waits for its retry is passed over
-  replay_of_a_done_row,          // an operator's replay brings back what was delivered
-  purge_without_status,          // purge deletes what is old, finished or not
-  unknown_claim_never_released,  // a claim whose reply was lost keeps its rows until the lease ends
+  settle_without_token,           // a settlement touches a row that another claim owns
+  hot_push_before_commit,         // an event is queued when it is written
+  registration_ends_too_early,    // a taken settlement is forgotten before it is durable
+  claim_takes_own_live_lease,     // a claim returns rows that the same node holds
+  crashes_blamed_on_neighbours,   // suspects are claimed among others
+  deferral_is_overtaken,          // in order: a row that waits for its retry is passed over
+  replay_of_a_done_row,           // an operator's replay brings back what was delivered
+  purge_without_status,           // purge deletes what is old, finished or not
+  work_goes_on_without_the_lock,  // a node that lost the dispatch lock delivers what it has
+  unknown_claim_never_released,   // a claim whose reply was lost keeps its rows until the lease ends
 };
 
 #ifdef OUTBOX_PLANTED_BUGS

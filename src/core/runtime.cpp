@@ -141,7 +141,7 @@ void runtime::work() {
       lock.lock();
       continue;
     }
-    auto const job = core_->engine_.start_next(core_->now());
+    auto const job = core_->start_next(lock);
     if (!job) {
       if (core_->engine_.has_news()) {  // it may have given something back
         core_->publish(lock);
@@ -282,7 +282,7 @@ void runtime::step_all(std::size_t& delivered) {
       busy = true;
     }
     while (core_->take_answer()) busy = true;
-    while (auto const job = core_->with_engine([&](engine& e) { return e.start_next(core_->now()); })) {
+    while (auto const job = core_->start_next()) {
       core_->carry_out(job);
       delivered += 1 + job.rest.size();
       busy = true;

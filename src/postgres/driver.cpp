@@ -11,6 +11,9 @@ namespace {
 
 using std::chrono::steady_clock;
 
+// Whoever builds statements from values must not fill the server's memory with them.
+constexpr std::size_t most_prepared = 200;
+
 constexpr Oid bool_type = 16, bigint_type = 20, smallint_type = 21, integer_type = 23, oid_type = 26,
               instant_type = 1184, jsonb_type = 3802;
 
@@ -211,6 +214,7 @@ driver::replies driver::travel(std::span<statement const> statements) {
         error{errc::wrong_transaction, "the connection is busy: read the results of its last statement first"};
     return into;
   }
+  if (int const pid = PQbackendPID(c_); std::exchange(server_pid_, pid) != pid) names_.clear();  // it was reset
   std::vector<std::string> prepared_now;
   bool sent = std::ranges::all_of(statements, [&](statement const& s) { return send(s, prepared_now); });
   sent = PQpipelineSync(c_) != 0 && sent;
@@ -228,11 +232,11 @@ driver::replies driver::travel(std::span<statement const> statements) {
 // On a connection that keeps them, a statement that is not prepared yet is prepared in the same round trip.
 bool driver::send(statement const& s, std::vector<std::string>& prepared_now) {
   auto const& p = s.values;
-  if (!keep_) {
+  auto const known = names_.find(s.sql);
+  if (!keep_ || (known == names_.end() && names_.size() >= most_prepared)) {
     return PQsendQueryParams(c_, s.sql.c_str(), p.size(), nullptr, p.pointers(), p.lengths(), p.formats(), 1) != 0;
   }
-  auto const known = names_.find(s.sql);
-  auto const name = known != names_.end() ? known->second : "outbox_" + std::to_string(names_.size() + 1);
+  auto const name = known != names_.end() ? known->second : "outbox_" + std::to_string(++named_);
   if (known == names_.end()) {
     if (PQsendPrepare(c_, name.c_str(), s.sql.c_str(), p.size(), nullptr) == 0) return false;
     names_.emplace(s.sql, name);

@@ -107,7 +107,9 @@ class driver final : public caller_connection {
   bool keep_;
   milliseconds timeout_;
   bool given_up_ = false;
-  core::text_map<std::string> names_;
+  core::text_map<std::string> names_;  ///< Of what is prepared.
+  int named_ = 0;
+  int server_pid_ = 0;
 };
 
 }  // namespace outbox::inline v0::postgres

@@ -63,40 +63,47 @@ class insert_columns {
     auto const& e = i.what->record();
     bool const json = e.kind == payload_kind::json;
     bool const at_an_instant = i.what->delayed() && e.available_at.has_value();
-    keep_headers(core::encode_headers(i.what->headers()));
-    id.emplace_back(e.id);
-    type.emplace_back(e.type);
-    aggregate.emplace_back(e.aggregate.type);
-    aggregate_id.push_back(or_nothing(e.aggregate.id));
-    tenant.push_back(or_nothing(e.tenant));
-    payload.emplace_back(json ? std::string_view{e.payload} : std::string_view{"null"});
-    at.push_back(at_an_instant ? optional_text{keep(*e.available_at)} : optional_text{});
-    after.push_back(micros(e.deliver_after.value_or(std::chrono::milliseconds{0})));
-    created.emplace_back(keep(e.occurred_at));
-    key.push_back(or_nothing(e.ordering_key));
-    token.push_back(i.token.empty() ? optional_text{} : optional_text{i.token});
-    lease.push_back(micros(i.lease));
-    content.push_back(json ? optional_text{} : optional_text{e.content_type});
-    bytes.push_back(json ? optional_text{} : optional_text{e.payload});
+    auto const& headers = kept_.emplace_back(core::encode_headers(i.what->headers()));
+    id_.emplace_back(e.id);
+    type_.emplace_back(e.type);
+    aggregate_.emplace_back(e.aggregate.type);
+    aggregate_id_.push_back(or_nothing(e.aggregate.id));
+    payload_.emplace_back(json ? std::string_view{e.payload} : std::string_view{"null"});
+    created_.emplace_back(kept_.emplace_back(utc_text(e.occurred_at)));
+    token_.push_back(i.token.empty() ? optional_text{} : optional_text{i.token});
+    if (!i.token.empty()) lease_ = micros(i.lease);
+    at_.push_back(at_an_instant ? optional_text{kept_.emplace_back(utc_text(*e.available_at))} : optional_text{});
+    after_.push_back(micros(e.deliver_after.value_or(milliseconds{0})));
+    tenant_.push_back(or_nothing(e.tenant));
+    headers_.push_back(or_nothing(headers));
+    key_.push_back(or_nothing(e.ordering_key));
+    content_.push_back(json ? optional_text{} : optional_text{e.content_type});
+    bytes_.push_back(json ? optional_text{} : optional_text{e.payload});
+    delayed_ = delayed_ || at_an_instant || e.deliver_after.has_value();
+    rich_ = rich_ || !json || !e.tenant.empty() || !headers.empty() || !e.ordering_key.empty();
   }
+  [[nodiscard]] std::size_t statement() const noexcept { return (rich_ ? 2U : 0U) + (delayed_ ? 1U : 0U); }
   [[nodiscard]] std::vector<value> values() const {
-    return {sql::text_array{id},           sql::text_array{type},    sql::text_array{aggregate},
-            sql::text_array{aggregate_id}, sql::text_array{tenant},  sql::text_array{payload},
-            sql::text_array{headers},      sql::text_array{at},      sql::integer_array{after},
-            sql::text_array{created},      sql::text_array{key},     sql::text_array{token},
-            sql::integer_array{lease},     sql::text_array{content}, sql::blob_array{bytes}};
+    std::vector<value> all{sql::text_array{id_},        sql::text_array{type_},
+                           sql::text_array{aggregate_}, sql::text_array{aggregate_id_},
+                           sql::text_array{payload_},   sql::text_array{created_},
+                           sql::text_array{token_},     lease_};
+    if (delayed_) all.insert(all.end(), {sql::text_array{at_}, sql::integer_array{after_}});
+    if (rich_) {
+      all.insert(all.end(), {sql::text_array{tenant_}, sql::text_array{headers_}, sql::text_array{key_},
+                             sql::text_array{content_}, sql::blob_array{bytes_}});
+    }
+    return all;
   }
 
  private:
-  std::string_view keep(instant t) { return kept_.emplace_back(utc_text(t)); }
-  void keep_headers(std::string text) {
-    headers.push_back(text.empty() ? optional_text{} : optional_text{kept_.emplace_back(std::move(text))});
-  }
-
-  std::vector<optional_text> id, type, aggregate, aggregate_id, tenant, payload, headers, at, created, key, token,
-      content, bytes;
-  std::vector<std::int64_t> after, lease;
-  std::deque<std::string> kept_;
+  std::vector<optional_text> id_, type_, aggregate_, aggregate_id_, payload_, created_, token_, at_, tenant_, headers_,
+      key_, content_, bytes_;
+  std::vector<std::int64_t> after_;
+  std::int64_t lease_ = 0;
+  bool delayed_ = false;
+  bool rich_ = false;
+  std::deque<std::string> kept_;  ///< What the columns point to and no event has.
 };
 
 // Settlements of one outcome as columns, in the order of their ids.
@@ -185,6 +192,7 @@ class postgres_store final : public sql::sql_store {
   void take(driver& d, claim_request const& request, chosen_rows const& chosen, claim_reply& reply) const;
   [[nodiscard]] statement settle_statement(outcome what, settle_columns const& c) const;
   void check_reaches(caller_connection& c) const;
+  void insert_one(sql::connection& c, insertion const& i) const;
 
   sql::array_statements arrays_;
   std::string table_id_;
@@ -237,15 +245,43 @@ void postgres_store::with_caller(transaction_ref tx, work const& f) {
   });
 }
 
+void postgres_store::insert_one(sql::connection& c, insertion const& i) const {
+  using due = sql::insert_shape::due;
+  auto const or_null = [](std::string const& s) { return s.empty() ? value{} : value{std::string_view{s}}; };
+  auto const& e = i.what->record();
+  bool const json = e.kind == payload_kind::json;
+  auto const headers = core::encode_headers(i.what->headers());
+  sql::insert_shape shape;
+  std::vector<value> values{std::string_view{e.id},
+                            std::string_view{e.type},
+                            std::string_view{e.aggregate.type},
+                            or_null(e.aggregate.id),
+                            json ? std::string_view{e.payload} : std::string_view{"null"},
+                            e.occurred_at};
+  if (i.what->delayed() && e.available_at) {
+    shape.when = due::at;
+    values.emplace_back(*e.available_at);
+  } else if (e.deliver_after) {
+    shape.when = due::after;
+    values.emplace_back(micros(*e.deliver_after));
+  }
+  if (!i.token.empty()) {
+    shape.owned = true;
+    values.insert(values.end(), {i.token, micros(i.lease)});
+  }
+  if (!e.tenant.empty() || !headers.empty() || !e.ordering_key.empty() || !json) {
+    shape.rich = true;
+    values.insert(values.end(), {or_null(e.tenant), or_null(headers), or_null(e.ordering_key),
+                                 json ? value{} : value{std::string_view{e.content_type}},
+                                 json ? value{} : value{sql::blob{e.payload}}});
+  }
+  c.execute(arrays_.insert_one.at(shape.index()), values, {});
+}
+
 void postgres_store::insert(transaction_ref tx, std::span<insertion const> rows) {
   with_caller(tx, [&](sql::connection& c) {
     if (rows.size() == 1) {
-      auto const headers = core::encode_headers(rows.front().what->headers());
-      auto values = sql::insert_parameters(rows.front(), headers);
-      auto& available = values[7];
-      bool const from_now = std::holds_alternative<sql::from_now>(available);
-      values.push_back(from_now ? std::exchange(available, value{}) : value{});
-      c.execute(statements().insert, values, {});
+      insert_one(c, rows.front());
       return;
     }
     // A statement that fails fails the whole transaction, or all since a savepoint: nothing is left of the others.
@@ -257,7 +293,7 @@ void postgres_store::insert(transaction_ref tx, std::span<insertion const> rows)
         columns.add(rows[at]);
         bytes += rows[at].what->size_bytes();
       }
-      c.execute(arrays_.insert_many, columns.values(), {});
+      c.execute(arrays_.insert_many.at(columns.statement()), columns.values(), {});
     }
   });
 }

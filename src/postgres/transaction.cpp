@@ -4,6 +4,7 @@
 #include <outbox/postgres.hpp>
 
 #include "postgres/driver.hpp"
+#include "postgres/pool.hpp"
 #include "postgres/watch.hpp"
 
 namespace outbox::inline v0 {
@@ -20,9 +21,18 @@ statement plain(char const* sql) { return {sql, parameters{{}}}; }
 
 }  // namespace
 
+// A connection of ours, and what is prepared on it.
+class session {
+ public:
+  explicit session(handle c) : conn{std::move(c)}, statements{conn.get(), /*keep=*/!behind_pooler(conn.get())} {}
+  handle conn;
+  driver statements;
+};
+
 // Also the connection that the store sees: it does not wait for statements whose answers nobody needs.
 struct transaction::state final : caller_connection {
-  state(PGconn* c, travel t) : conn{c}, how{t}, line{c, /*keep=*/false} {}
+  state(PGconn* c, travel t) : conn{c}, how{t}, borrowed{std::in_place, c, /*keep=*/false}, line{*borrowed} {}
+  state(session& s, travel t) : conn{s.conn.get()}, how{t}, line{s.statements} {}
 
   void begin();
   void queue(std::string_view sql, std::span<sql::value const> values, bool event = false);
@@ -67,7 +77,8 @@ struct transaction::state final : caller_connection {
 
   PGconn* conn;
   travel how;
-  driver line;
+  std::optional<driver> borrowed;  ///< For a handle of the application's.
+  driver& line;
   watch* seen = nullptr;
   std::uint64_t setbacks = 0;  ///< When it began.
   bool over = false;
@@ -90,7 +101,7 @@ void transaction::state::begin() {
   if (seen == nullptr) throw error{errc::unavailable, "libpq has no memory for an event procedure"};
   setbacks = seen->setbacks();
   if (how == travel::direct) {
-    line.execute("BEGIN");
+    run(conn, "BEGIN");
     return;
   }
   waiting.push_back(plain("BEGIN"));
@@ -241,6 +252,10 @@ transaction::transaction(pg_conn* connection, travel how) : state_{std::make_uni
   state_->begin();
 }
 
+transaction::transaction(connection& c, travel how) : state_{std::make_unique<state>(*c.session_, how)} {
+  state_->begin();
+}
+
 transaction::~transaction() { rollback(); }
 
 bool transaction::active() const noexcept { return state_->in_transaction(); }
@@ -265,9 +280,10 @@ struct transaction_access {
 };
 
 connection::connection(std::string const& connection_string)
-    : handle_{connect(connection_string, std::chrono::seconds{10}).release()} {}
-connection::~connection() { PQfinish(handle_); }
-void connection::execute(std::string const& sql) { run(handle_, sql); }
+    : session_{std::make_unique<session>(connect(connection_string, std::chrono::seconds{10}))} {}
+connection::~connection() = default;
+pg_conn* connection::handle() const noexcept { return session_->conn.get(); }
+void connection::execute(std::string const& sql) { run(handle(), sql); }
 
 }  // namespace postgres
 

@@ -4,6 +4,8 @@
 // statement that ends rows repeats every condition: id, token, unfinished.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <outbox/detail/sql_export.hpp>
 #include <string>
 
@@ -52,10 +54,29 @@ struct dialect {
   std::string replay_some;       ///< now, type or NULL, aggregate or NULL, died by, limit
 };
 
+/// What one event needs of its INSERT: a statement that is not prepared costs by the column.
+struct insert_shape {
+  enum class due { now, after, at } when = due::now;
+  bool owned = false;
+  bool rich = false;  ///< Has a tenant, headers, an ordering key or a payload of bytes.
+
+  static constexpr std::size_t count = 12;
+  [[nodiscard]] std::size_t index() const noexcept {
+    return static_cast<std::size_t>(when) * 4 + (owned ? 2 : 0) + (rich ? 1 : 0);
+  }
+};
+
 /// What a database with arrays does for many rows at once. Every instant is the server's own.
 struct array_statements {
-  /// The columns of `dialect.insert` as arrays, available_at as text or NULL, then microseconds from now.
-  std::string insert_many;
+  // event_id, event_type, aggregate_type, aggregate_id, payload, created_at; then, as the shape has it, available_at as
+  // an instant or as microseconds from now; token, lease; tenant_id, headers, ordering_key, content_type,
+  // payload_bytes.
+  std::array<std::string, insert_shape::count> insert_one;
+
+  // event_id, event_type, aggregate_type, aggregate_id, payload, created_at, token as arrays, lease; for delayed rows
+  // then available_at or NULL and microseconds from now; for rich ones tenant_id, headers, ordering_key, content_type,
+  // payload_bytes. By 2 for rich and 1 for delayed.
+  std::array<std::string, 4> insert_many;
 
   // Arguments: limit, skip_recent, unowned only?, types that are paused, types with aggregate types that are paused,
   // crashes of a suspect or 0 for every row. Result: event_id, event_type, aggregate_type, owned, tried, crashes,

@@ -23,7 +23,6 @@ namespace {
 #define MICROSECONDS(n) "$" #n "::bigint * interval '1 microsecond'"
 #define NOW "statement_timestamp()"
 #define LATER(n) "(statement_timestamp() + " MICROSECONDS(n) ")"
-#define WRITTEN(n) "(clock_timestamp() + " MICROSECONDS(n) ")"
 
 // A claim is several statements, and all of them mean the same instant: when its transaction began.
 #define CLAIM_NOW "now()"
@@ -78,6 +77,68 @@ void add_operator_statements(dialect& d, in_table const& t) {
                         2, 3) " AND done_at <= $4::timestamptz ORDER BY seq LIMIT $5::bigint FOR UPDATE))");
 }
 
+std::string insert_of(insert_shape const& shape) {
+  std::string columns = "event_id, event_type, aggregate_type, aggregate_id, payload, created_at, available_at";
+  std::string values = "$1, $2, $3, $4, $5::json, $6::timestamptz, ";
+  int next = 7;
+  auto const parameter = [&] { return "$" + std::to_string(next++); };
+  auto const later = [&] { return "clock_timestamp() + " + parameter() + "::bigint * interval '1 microsecond'"; };
+  switch (shape.when) {
+    case insert_shape::due::now: values += "clock_timestamp()"; break;
+    case insert_shape::due::after: values += later(); break;
+    case insert_shape::due::at: values += parameter() + "::timestamptz"; break;
+  }
+  if (shape.owned) {
+    columns += ", locked_by, locked_at, lease_until";
+    values += ", " + parameter() + ", clock_timestamp(), ";
+    values += later();
+  }
+  if (shape.rich) {
+    columns += ", tenant_id, headers, ordering_key, content_type, payload_bytes";
+    values += ", " + parameter() + ", ";
+    values += parameter() + "::json, ";
+    values += parameter() + ", ";
+    values += parameter() + ", ";
+    values += parameter() + "::bytea";
+  }
+  return "INSERT INTO outbox_event (" + columns + ") VALUES (" + values + ")";
+}
+
+// A function's rows come in the order of its arrays, so that seq is the order of writing.
+std::string insert_many(bool rich, bool delayed) {
+  std::string columns =
+      "event_id, event_type, aggregate_type, aggregate_id, payload, created_at, locked_by, locked_at, lease_until, "
+      "available_at";
+  std::string values =
+      "u.id, u.type, u.aggregate, u.aggregate_id, u.payload::json, u.created::timestamptz, u.token, CASE WHEN u.token "
+      "IS "
+      "NOT NULL THEN clock_timestamp() END, CASE WHEN u.token IS NOT NULL THEN clock_timestamp() + $8::bigint * "
+      "interval "
+      "'1 microsecond' END, ";
+  std::string arrays = "$1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[]";
+  std::string names = "id, type, aggregate, aggregate_id, payload, created, token";
+  int next = 9;
+  auto const array = [&](char const* name, char const* type) {
+    arrays += ", $" + std::to_string(next++) + "::" + type + "[]";
+    names += std::string{", "} + name;
+  };
+  if (delayed) {
+    values += "coalesce(u.at::timestamptz, clock_timestamp() + u.after * interval '1 microsecond')";
+    array("at", "text");
+    array("after", "bigint");
+  } else {
+    values += "clock_timestamp()";
+  }
+  if (rich) {
+    columns += ", tenant_id, headers, ordering_key, content_type, payload_bytes";
+    values += ", u.tenant, u.headers::json, u.key, u.content, u.bytes";
+    for (auto const* const name : {"tenant", "headers", "key", "content"}) array(name, "text");
+    array("bytes", "bytea");
+  }
+  return "INSERT INTO outbox_event (" + columns + ") SELECT " + values + " FROM unnest(" + arrays + ") u(" + names +
+         ")";
+}
+
 }  // namespace
 
 dialect postgres_statements(std::string const& table, std::string const& schema) {
@@ -87,12 +148,6 @@ dialect postgres_statements(std::string const& table, std::string const& schema)
   d.begin = "BEGIN ISOLATION LEVEL READ COMMITTED";
   d.commit = "COMMIT";
   d.rollback = "ROLLBACK";
-  // One parameter more than the others: available_at is an instant ($8), or so long from now ($17).
-  d.insert =
-      t("INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, "
-        "available_at, created_at, inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, "
-        "payload_bytes) VALUES ($1, $2, $3, $4, $5, $6::json, $7::json, coalesce($8::timestamptz, " WRITTEN(
-            17) "), $9::timestamptz, " WRITTEN(10) ", $11, $12, " WRITTEN(13) ", " WRITTEN(14) ", $15, $16::bytea)");
   d.lock_meta = t("LOCK TABLE outbox_meta IN SHARE ROW EXCLUSIVE MODE");
   d.read_meta = t("SELECT value FROM outbox_meta WHERE name = $1");
   d.write_meta =
@@ -123,23 +178,23 @@ dialect postgres_statements(std::string const& table, std::string const& schema)
 array_statements postgres_array_statements(std::string const& table, std::string const& schema) {
   in_table const t{table, schema};
   array_statements a;
-  a.insert_many = t(
-      "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, "
-      "available_at, created_at, inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, "
-      "payload_bytes) SELECT u.id, u.type, u.aggregate, u.aggregate_id, u.tenant, u.payload::json, u.headers::json, "
-      "coalesce(u.at::timestamptz, clock_timestamp() + u.after * interval '1 microsecond'), u.created::timestamptz, "
-      "clock_timestamp(), u.key, u.token, CASE WHEN u.token IS NOT NULL THEN clock_timestamp() END, CASE WHEN u.token "
-      "IS NOT NULL THEN clock_timestamp() + u.lease * interval '1 microsecond' END, u.content, u.bytes FROM "
-      "unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], "
-      "$9::bigint[], $10::text[], $11::text[], $12::text[], $13::bigint[], $14::text[], $15::bytea[]) WITH ORDINALITY "
-      "u(id, type, aggregate, aggregate_id, tenant, payload, headers, at, after, created, key, token, lease, content, "
-      "bytes, place) ORDER BY u.place");
-  a.due = t("SELECT " CANDIDATE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
-            " <= " CLAIM_NOW ALL_OF("($2::bigint = 0 OR " INSERTED_AT " <= " CLAIM_NOW
-                                    " - " MICROSECONDS(2) ") AND ($3::bigint = 0 OR locked_by IS NULL)" NOT_PAUSED(
-                                        4, 5) " AND ($6::bigint = 0 OR crashes + (locked_by IS NOT NULL)::int >= "
-                                              "$6::bigint)") " ORDER BY " CLAIMABLE
-                                                             ", seq LIMIT $1::bigint FOR UPDATE SKIP LOCKED");
+  for (auto const when : {insert_shape::due::now, insert_shape::due::after, insert_shape::due::at}) {
+    for (bool const owned : {false, true}) {
+      for (bool const rich : {false, true}) {
+        insert_shape const shape{when, owned, rich};
+        a.insert_one.at(shape.index()) = t(insert_of(shape));
+      }
+    }
+  }
+  for (bool const rich : {false, true}) {
+    for (bool const delayed : {false, true})
+      a.insert_many.at((rich ? 2U : 0U) + (delayed ? 1U : 0U)) = t(insert_many(rich, delayed));
+  }
+  a.due = t("SELECT " CANDIDATE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE " <= " CLAIM_NOW ALL_OF(
+      "($2::bigint = 0 OR " INSERTED_AT " <= " CLAIM_NOW
+      " - " MICROSECONDS(2) ") AND ($3::bigint = 0 OR locked_by IS NULL)" NOT_PAUSED(
+          4, 5) " AND ($6::bigint = 0 OR crashes + (locked_by IS NOT NULL)::int >= "
+                "$6::bigint)") " ORDER BY " CLAIMABLE ", seq LIMIT $1::bigint FOR UPDATE SKIP LOCKED");
   a.in_order = t("SELECT " CANDIDATE " FROM outbox_event WHERE " PENDING " AND (" CLAIMABLE " <= " CLAIM_NOW
                  " OR status = 2 OR last_error IS NOT NULL OR locked_by IS NOT NULL)" NOT_PAUSED(
                      2, 3) " ORDER BY seq LIMIT $1::bigint FOR UPDATE");

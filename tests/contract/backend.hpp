@@ -30,6 +30,9 @@ class backend {
   /// Lets this long pass as far as the rows are concerned: no case ever sleeps.
   virtual void advance(std::chrono::milliseconds by) = 0;
 
+  /// Returns when no transaction that was under way before can still commit something: others use the same server.
+  virtual void wait_for_earlier_transactions() {}
+
   /// A second database of the same kind.
   virtual std::unique_ptr<backend> other() = 0;
 };

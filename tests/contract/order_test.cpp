@@ -11,6 +11,7 @@ class Order : public StoreContract<Backend> {
     auto r = this->request(std::move(token));
     r.in_order = true;
     r.limit = limit;
+    this->backend_.wait_for_earlier_transactions();
     return this->s().claim(r);
   }
   row_handle first_of(std::string token) { return in_order(std::move(token), 1).rows.at(0).handle; }
@@ -94,6 +95,7 @@ TYPED_TEST(Order, I5_WhatIsTooYoungHoldsUpTheRest) {
   this->advance(1s);
   auto r = this->request("n/1");
   r.in_order = true;
+  this->backend_.wait_for_earlier_transactions();
   r.skip_recent = 3s;
   EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("a"));
 }
@@ -127,6 +129,7 @@ TYPED_TEST(Order, I3_ARowPastItsCrashesIsKilledAndTheNextFollows) {
   this->put({"good"});
   auto r = this->request("n/1");
   r.in_order = true;
+  this->backend_.wait_for_earlier_transactions();
   r.max_crashes = 3;
   auto const reply = this->s().claim(r);
   ASSERT_THAT(reply.killed, SizeIs(1));

@@ -62,8 +62,8 @@ void write_events(arguments const& a, outbox::writer const& w, int ledger, std::
     auto const id = a.name + "-" + std::to_string(i);
     try {
       if (!c) c = std::make_unique<outbox::postgres::connection>(a.connection);
-      outbox::postgres::transaction tx{*c, i % 2 == 0 ? outbox::postgres::travel::direct
-                                                      : outbox::postgres::travel::pipelined};
+      outbox::postgres::transaction tx{
+          *c, i % 2 == 0 ? outbox::postgres::travel::direct : outbox::postgres::travel::pipelined};
       tx.enqueue("INSERT INTO " + a.schema + ".orders VALUES ($1)", {std::string_view{id}});
       w.write(tx, "t", "1", {.id = id});
       if (i % 10 == 9) continue;  // rolled back

@@ -1,5 +1,5 @@
-// Many nodes and writers on one table, each a process: with nothing that fails, with processes that are killed or stopped,
-// and with a server that is killed under them.
+// Many nodes and writers on one table, each a process: with nothing that fails, with processes that are killed or
+// stopped, and with a server that is killed under them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -112,7 +112,8 @@ TEST_F(PostgresCluster, I7_FourNodesAndFourWritersDeliverEachEventExactlyOnce) {
   for (int i = 0; i < 4; ++i) writers.push_back(begin("w" + std::to_string(i), "writer", each));
   for (auto& w : writers) EXPECT_EQ(w.process->wait(), 0);
   ASSERT_TRUE(eventually([&] {
-    return db.ask("SELECT count(*) FROM " + db.table("orders")) == std::to_string(8 * each * 9 / 10) && pending() == "0";
+    return db.ask("SELECT count(*) FROM " + db.table("orders")) == std::to_string(8 * each * 9 / 10) &&
+           pending() == "0";
   }));
   printed_counters all;
   for (auto& n : nodes) {

@@ -52,6 +52,7 @@ bool plant([[maybe_unused]] std::string const& name) {
       {"deferral_is_overtaken", planted_bug::deferral_is_overtaken},
       {"replay_of_a_done_row", planted_bug::replay_of_a_done_row},
       {"purge_without_status", planted_bug::purge_without_status},
+      {"work_goes_on_without_the_lock", planted_bug::work_goes_on_without_the_lock},
       {"unknown_claim_never_released", planted_bug::unknown_claim_never_released},
   };
   for (auto const& [known, bug] : bugs) {
@@ -88,6 +89,8 @@ bool covers_everything(outbox::sim::coverage const& seen) {
                                            "kill",
                                            "freeze",
                                            "partition",
+                                           "outage of the server",
+                                           "dispatch lock lost",
                                            "graceful stop",
                                            "listener crash",
                                            "listener timeout",

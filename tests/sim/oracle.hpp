@@ -115,18 +115,23 @@ class oracle {
   std::string broken_;
 };
 
+/// Lasts as long as its session, which the server may end while the node lives.
 class watched_lock final : public dispatch_lock {
  public:
-  watched_lock(std::unique_ptr<dispatch_lock> to, oracle& o) : to_{std::move(to)}, oracle_{o} {}
-  bool held() const noexcept override { return to_->held(); }
+  using session = std::unique_ptr<dispatch_lock>;
+
+  watched_lock(std::shared_ptr<session> s, oracle& o) : session_{std::move(s)}, oracle_{o} {}
+  ~watched_lock() override { session_->reset(); }
+  bool held() const noexcept override { return *session_ != nullptr && (*session_)->held(); }
   std::size_t expire_others() override {
-    auto const n = to_->expire_others();
+    if (*session_ == nullptr) throw error{errc::unavailable, "the session was ended"};
+    auto const n = (*session_)->expire_others();
     oracle_.changed();
     return n;
   }
 
  private:
-  std::unique_ptr<dispatch_lock> to_;
+  std::shared_ptr<session> session_;
   oracle& oracle_;
 };
 
@@ -177,11 +182,21 @@ class watched_store final : public forwarding_store {
   }
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
     auto lock = to_->try_dispatch_lock(incarnation);
-    return lock ? std::make_unique<watched_lock>(std::move(lock), oracle_) : nullptr;
+    if (!lock) return nullptr;
+    session_ = std::make_shared<watched_lock::session>(std::move(lock));
+    return std::make_unique<watched_lock>(session_, oracle_);
+  }
+
+  /// Ends the session that holds the dispatch lock; false if none does.
+  bool end_session() {
+    if (!session_ || *session_ == nullptr) return false;
+    session_->reset();
+    return true;
   }
 
  private:
   oracle& oracle_;
+  std::shared_ptr<watched_lock::session> session_;  ///< The last one.
 };
 
 }  // namespace outbox::sim

@@ -241,7 +241,7 @@ void sim_node::work() {
   while (alive() && core_->take_answer()) {
   }
   while (alive() && busy_workers_ < world_.settings().workers) {
-    auto const t = core_->with_engine([&](core::engine& e) { return e.start_next(world_.clock()->steady()).first; });
+    auto const t = core_->start_next().first;
     if (!t) return;
     run_listener(t);
   }

@@ -29,6 +29,8 @@ profile profile::draw(core::random_source& r) {
   if (r.chance(0.4)) p.freezes = 1 + static_cast<int>(r.below(3));
   if (r.chance(0.3)) p.cuts = 1 + static_cast<int>(r.below(3));
   if (r.chance(0.4)) p.stops = 1 + static_cast<int>(r.below(3));
+  if (r.chance(0.25)) p.outages = 1 + static_cast<int>(r.below(3));
+  if (r.chance(0.3)) p.ended_sessions = 1 + static_cast<int>(r.below(4));
   if (r.chance(0.5)) p.savepoint = 0.4;
   if (r.chance(0.4)) p.long_transaction = 0.2;
   if (r.chance(0.4)) p.in_doubt = 0.2;
@@ -78,7 +80,9 @@ testing::fault world::next_fault(int index, testing::operation what) {
   testing::fault f = testing::fault::none;
   auto const dice = random_.fraction();
   auto const& p = profile_;
-  if (n.cut()) {
+  if (server_away()) {
+    f = testing::fault::before;
+  } else if (n.cut()) {
     f = random_.chance(0.8) ? testing::fault::before : testing::fault::after;
   } else if (!chaos_ || what == testing::operation::dispatch_lock) {
     return f;
@@ -141,9 +145,37 @@ void world::plan_faults() {
   plan(profile_.freezes, [this](sim_node& n) { n.freeze(milliseconds{random_.below(25'000)}); });
   plan(profile_.cuts, [this](sim_node& n) { n.cut_off(milliseconds{random_.below(20'000)}); });
   plan(profile_.stops, [](sim_node& n) { n.stop(); });
+  plan(profile_.outages, [this](sim_node&) { outage(); });
+  plan(profile_.ended_sessions, [this](sim_node&) { end_session(); });
   plan(profile_.purges, [this](sim_node&) { purge(); });
   plan(profile_.replays, [this](sim_node&) { replay(); });
   plan(profile_.pauses, [this](sim_node&) { pause(); });
+}
+
+void world::disturb_all(milliseconds length) {
+  for (auto const& n : nodes_) {
+    if (n->alive()) oracle_->disturbed(n->incarnation(), length);
+  }
+}
+
+// The server ends as if it had been killed: whatever is under way is undone, every session is over, and for a while
+// there is nobody to talk to.
+void world::outage() {
+  milliseconds const length{200 + random_.below(15'000)};
+  note("outage of the server");
+  trace(0, "the server is away for " + std::to_string(length.count()) + " ms");
+  ++outages_;
+  away_until_ = std::max<instant>(away_until_, clock_->now() + length);
+  watched_->end_session();
+  disturb_all(length);
+  at(length, [this] { disturb_all(); });
+}
+
+void world::end_session() {
+  if (!watched_->end_session()) return;
+  note("dispatch lock lost");
+  trace(0, "the server ends the session that holds the dispatch lock");
+  disturb_all();
 }
 
 // What operators do. They talk to the table directly: their tools are no nodes.
@@ -198,7 +230,7 @@ void world::plan_transactions() {
 // A caller's transaction. If its process ends first, so does it.
 struct world::caller {
   caller(world& w, sim_node& n, std::shared_ptr<counted> c)
-      : in{w}, on{n}, core{n.core()}, tx{*w.table_}, open{std::move(c)} {}
+      : in{w}, on{n}, core{n.core()}, tx{*w.table_}, open{std::move(c)}, outages{w.outages_} {}
   ~caller() {
     for (auto const& id : kept) in.oracle_->undone(id);
   }
@@ -211,6 +243,7 @@ struct world::caller {
   memory::transaction tx;
   std::shared_ptr<counted> open;
   std::vector<std::string> kept;
+  int outages;  ///< Of the server, when it began.
 };
 
 void world::write_some(caller& c, int count) {
@@ -231,6 +264,7 @@ void world::write_some(caller& c, int count) {
 void world::begin_transaction(int index, std::shared_ptr<counted> open) {
   auto& n = node(index);
   n.in_process(n.life(), [this, index, &n, open] {
+    if (server_away()) return;  // nothing can be begun
     auto const c = std::make_shared<caller>(*this, n, open);
     write_some(*c, 1 + static_cast<int>(random_.below(4)));
     if (random_.chance(profile_.savepoint)) {
@@ -270,8 +304,13 @@ void world::end_transaction(caller& c) {
     return;
   }
   using enum memory::commit_fate;
-  bool const unsure = c.on.cut() || (chaos_ && random_.chance(profile_.in_doubt));
-  next_commit_ = !unsure ? ok : random_.chance(0.4) ? lost_applied : random_.chance(0.5) ? lost_undone : refused;
+  bool const server_died = outages_ != c.outages;
+  bool const unsure = server_died || c.on.cut() || (chaos_ && random_.chance(profile_.in_doubt));
+  next_commit_ = !unsure               ? ok
+                 : server_died         ? lost_undone
+                 : random_.chance(0.4) ? lost_applied
+                 : random_.chance(0.5) ? lost_undone
+                                       : refused;
   bool const applied = next_commit_ == ok || next_commit_ == lost_applied;
   if (unsure) note(applied ? "commit in doubt, applied" : "commit in doubt or refused, undone");
   trace(index, std::string{"commits "} + c.kept.front() + (unsure ? ", but does not know whether it happened" : ""));

@@ -43,6 +43,7 @@ struct profile {
 
   double fail_before = 0, fail_after = 0, fail_later = 0, refuse = 0;  ///< Share of requests.
   int kills = 0, freezes = 0, cuts = 0, stops = 0;
+  int outages = 0, ended_sessions = 0;  ///< Of the server: for everybody at once, or only of whoever holds the lock.
   double roll_back = 0.1, savepoint = 0, long_transaction = 0, in_doubt = 0, delayed = 0.05;
   double stall = 0, misbehave = 0.2, crash = 0;
   int poison = 0;
@@ -84,7 +85,8 @@ class world {
   [[nodiscard]] bool chaos() const noexcept { return chaos_; }
   [[nodiscard]] std::shared_ptr<testing::manual_clock> const& clock() const noexcept { return clock_; }
   [[nodiscard]] std::shared_ptr<store> const& table() const noexcept { return table_; }
-  [[nodiscard]] std::shared_ptr<store> const& watched() const noexcept { return watched_; }
+  [[nodiscard]] std::shared_ptr<store> watched() const noexcept { return watched_; }
+  [[nodiscard]] bool server_away() const noexcept { return clock_->now() < away_until_; }
   [[nodiscard]] sim_node& node(int i) noexcept { return *nodes_[static_cast<std::size_t>(i)]; }
 
  private:
@@ -109,6 +111,9 @@ class world {
   void plan_faults();
   void plan_transactions();
   void begin_transaction(int node, std::shared_ptr<counted> open);
+  void outage();
+  void end_session();
+  void disturb_all(milliseconds length = {});
   void purge();
   void replay();
   void pause();
@@ -128,7 +133,9 @@ class world {
   memory::commit_fate next_commit_ = memory::commit_fate::ok;
   std::shared_ptr<store> table_;
   std::unique_ptr<oracle> oracle_;
-  std::shared_ptr<store> watched_;
+  std::shared_ptr<watched_store> watched_;
+  instant away_until_{};  ///< The server is.
+  int outages_ = 0;
   std::vector<std::unique_ptr<sim_node>> nodes_;
   int open_transactions_ = 0;  ///< Planned ones too: they may be late.
   std::priority_queue<happening> queue_;
