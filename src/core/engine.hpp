@@ -317,9 +317,8 @@ class engine {
   bool hot_full_said_ = false;
 
   bool poll_busy_ = false, poll_wanted_ = false;
-  steady_time next_poll_{}, poll_not_before_{};
+  steady_time next_poll_{}, poll_not_before_{}, lock_lost_at_{};
   bool lock_held_ = false, others_expired_ = false, standby_said_ = false;
-  steady_time lock_lost_at_{};
   enum class quarantine { none, draining, holding } quarantine_ = quarantine::none;
   milliseconds oldest_lag_{};
 

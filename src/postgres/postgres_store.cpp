@@ -289,7 +289,7 @@ void postgres_store::insert(transaction_ref tx, std::span<insertion const> rows)
       insert_columns columns;
       std::size_t bytes = 0;
       auto const first = at;
-      for (; at < rows.size() && at - first < most_rows && (bytes == 0 || bytes < most_bytes); ++at) {
+      for (; at < rows.size() && at - first < most_rows && bytes < most_bytes; ++at) {
         columns.add(rows[at]);
         bytes += rows[at].what->size_bytes();
       }

@@ -25,8 +25,8 @@ class postgres_backend final : public backend {
     db_.execute("UPDATE " + db_.table("outbox_node") + " SET lease_until = lease_until" + t);
   }
   void wait_for_earlier_transactions() override {
-    auto const sql = "SELECT count(*) FROM " + db_.table() +
-                     " WHERE written_by >= pg_snapshot_xmin(pg_current_snapshot())";
+    auto const sql =
+        "SELECT count(*) FROM " + db_.table() + " WHERE written_by >= pg_snapshot_xmin(pg_current_snapshot())";
     if (!eventually([&] { return db_.ask(sql) == "0"; })) throw std::runtime_error{"a transaction never ends"};
   }
   std::unique_ptr<backend> other() override { return std::make_unique<postgres_backend>("outbox_other"); }

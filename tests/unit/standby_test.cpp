@@ -68,6 +68,91 @@ TEST_F(Standby, R9_NoBirthIsOwnedBeforeTheOldLeasesAreEnded) {
   EXPECT_NE(db.row("b").locked_by, "");
 }
 
+// A lock that is a session's may be lost while the node lives.
+class LostLock : public ::testing::Test {
+ protected:
+  LostLock() {
+    node.open();
+    node.poll_all();
+  }
+  void lose() {
+    node.look([&](engine& e) { e.lock_lost(node.now()); });
+  }
+  void regain() {
+    node.look([&](engine& e) {
+      e.apply_lock(true, node.now());
+      e.apply_expired(0, node.now());
+    });
+  }
+
+  table db;
+  stepper node{db, "n", exclusive};
+};
+
+TEST_F(LostLock, R9_WhatIsQueuedIsGivenBack) {
+  db.put("a");
+  db.put("b");
+  node.look([](engine& e) { e.ask_poll(); });
+  node.poll_all();
+  ASSERT_EQ(node.deliver(), "a");
+  lose();
+  EXPECT_FALSE(node.start()) << "whoever has the lock now delivers it";
+  node.settle();
+  EXPECT_EQ(db.row("a").status, event_status::delivered) << "what is finished is settled as ever";
+  EXPECT_EQ(db.row("b").locked_by, "");
+}
+
+TEST_F(LostLock, R9_WhatAClaimBringsAfterwardsIsGivenBack) {
+  db.put("a");
+  node.look([](engine& e) { e.ask_poll(); });
+  auto const claim = node.core->plan_poll();
+  ASSERT_TRUE(claim.request);
+  auto reply = perform(node.core->store(), *claim.request, "n", node.core->held_lock());
+  lose();
+  node.core->apply(*claim.request, std::move(reply));
+  EXPECT_FALSE(node.start());
+  node.settle();
+  EXPECT_EQ(db.row("a").locked_by, "");
+}
+
+TEST_F(LostLock, R9_WhatIsCommittedAfterwardsIsThePollers) {
+  memory::transaction tx{*db.store};
+  node.write(tx, "a");
+  lose();
+  tx.commit();
+  EXPECT_FALSE(node.start());
+  EXPECT_EQ(node.counters().hot_enqueued, 0U);
+}
+
+TEST_F(LostLock, R9_NothingIsClaimedBeforeARenewalHasToldWhatIsStillHeld) {
+  db.put("a");
+  node.look([](engine& e) { e.ask_poll(); });
+  node.poll_all();
+  auto const running = node.start();
+  ASSERT_TRUE(running);
+  lose();
+  regain();
+  EXPECT_FALSE(node.core->plan_poll().request) << "another may have ended its lease meanwhile";
+  EXPECT_TRUE(node.renew());
+  EXPECT_TRUE(node.core->plan_poll().request);
+}
+
+TEST_F(LostLock, R9_ARenewalThatWasSentBeforeProvesNothing) {
+  db.put("a");
+  node.look([](engine& e) { e.ask_poll(); });
+  node.poll_all();
+  ASSERT_TRUE(node.start());
+  node.advance(8s);
+  auto const renewal = node.look([&](engine& e) { return e.plan_renew(node.now()); });
+  ASSERT_TRUE(renewal.request);
+  auto const reply = perform(node.core->store(), *renewal.request, node.core->self(1));
+  node.advance(1ms);
+  lose();
+  regain();
+  node.core->apply(*renewal.request, reply);
+  EXPECT_FALSE(node.core->plan_poll().request);
+}
+
 TEST_F(Standby, R9_AFailedExpiryIsTriedAgain) {
   stepper n{db, "n", exclusive};
   n.open();
