@@ -37,8 +37,8 @@ struct options {
   /// take one more each.
   std::size_t connections = 4;
 
-  /// How long to wait for a connection, and for the answer to a statement of the store's own. Default 10 s. 100 ms …
-  /// 10 min.
+  /// How long to wait for a connection of the pool, and for the answer to a statement of the store's own; connecting
+  /// takes 2 s at least before it is given up. Default 10 s. 100 ms … 10 min.
   std::chrono::milliseconds timeout{10'000};
 
   /// True: `open()` creates what is missing and upgrades what is older. Default true. False: it only checks.
@@ -62,7 +62,7 @@ struct options {
 /// it.
 ///
 /// Behind a pooler that gives out connections per transaction it works too, which is found out by itself: then nothing
-/// is prepared, and the modes with a dispatch lock (single_node, ordered) are refused when they start.
+/// is prepared. A node that needs the dispatch lock (single_node, ordered) never becomes active there, and says why.
 ///
 /// Throws `error`: invalid_option (connection, table, schema, connections, timeout), unavailable (no server, too many
 /// connections), store_failure (a schema that is newer than this library, or older with `migrate` off, or what the
@@ -109,8 +109,8 @@ enum class travel {
   direct,
 
   /// Nothing is sent before `flush()` or `commit()`: BEGIN, what was put in by `enqueue()`, the events and COMMIT make
-  /// one
-  /// round trip. The handle is in pipeline mode, so libpq refuses PQexec and its like on it until the end.
+  /// one round trip. Only the first event of a store on a connection, and more than 1 MiB, are sent earlier. The handle
+  /// is in pipeline mode, so libpq refuses PQexec and its like on it until the end.
   pipelined,
 };
 
@@ -133,9 +133,9 @@ class OUTBOX_POSTGRES_EXPORT transaction {
   [[nodiscard]] bool active() const noexcept;
   [[nodiscard]] pg_conn* handle() const noexcept;
 
-  /// Puts a statement in the queue; it is sent before anything that is put in after it. What it answers is dropped; its
-  /// errors are thrown by `flush()` or `commit()`. Parameters are sent as text (a `sql::blob` as bytes), and PostgreSQL
-  /// gives them the types that the statement asks for. The text is copied.
+  /// Runs a statement of the application's: pipelined, in its turn when the queue is sent, and whoever sends that
+  /// throws its errors; direct, at once. What it answers is dropped. Parameters are sent as text (a `sql::blob` as
+  /// bytes), and PostgreSQL gives them the types that the statement asks for. The text is copied.
   void enqueue(std::string_view sql, std::initializer_list<sql::value> parameters = {});
   void enqueue(std::string_view sql, std::span<sql::value const> parameters);
 

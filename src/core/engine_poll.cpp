@@ -199,7 +199,7 @@ void engine::lock_lost(steady_time now) {
   if (has_bug(planted_bug::work_goes_on_without_the_lock)) return;
   give_back_queued();  // whoever has the lock now delivers it
   // No claim before the next renewal has told what is still ours: it could return what this node holds.
-  for (auto const* list : {&registered_, &running_, &finished_, &settling_}) {
+  for (auto const* list : {&running_, &finished_, &settling_}) {
     for (auto const& t : *list) t->unproven = true;
   }
   lock_lost_at_ = next_renew_ = now;
@@ -211,7 +211,7 @@ void engine::lock_lost(steady_time now) {
 void engine::apply_expired(std::size_t rows, steady_time now) {
   poll_busy_ = false;
   store_answered(poll_health_, now);
-  others_expired_ = true;
+  others_expired_ = lock_held_;  // it may have been lost meanwhile
   poll_wanted_ = true;
   say(log_level::info, "dispatching; " + std::to_string(rows) + " leases of earlier nodes ended");
 }

@@ -47,10 +47,7 @@ void engine::apply_settled(settle_request const& sent, std::vector<bool> const& 
 
 void engine::settled(ticket& t, bool applied, steady_time now) {
   if (t.at != stage::settling) return;
-  if (!applied) {
-    if (settings_.in_order) give_back_queued();  // another has taken over, and is further on
-    return remove_lost(t);
-  }
+  if (!applied) return remove_lost(t);
   auto const& s = t.verdict;
   if (s.what == outcome::retry || s.what == outcome::defer) wake(now + s.delay);
   if (s.what == outcome::release && open_) wake();  // somebody should take it, perhaps this node

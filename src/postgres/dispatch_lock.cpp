@@ -13,12 +13,20 @@ class advisory_lock final : public dispatch_lock {
   advisory_lock(std::unique_ptr<own_connection> c, std::string_view incarnation, std::string expire_sql)
       : c_{std::move(c)}, prefix_{std::string{incarnation} + "/"}, expire_sql_{std::move(expire_sql)} {}
 
+  // Given back before the session ends, so that whoever stands by need not wait for that.
+  ~advisory_lock() override {
+    if (!held_) return;
+    try {
+      c_->statements.execute("SELECT pg_advisory_unlock_all()");
+    } catch (error const&) {  // NOLINT(bugprone-empty-catch): then the end of the session gives it back
+    }
+  }
+
   // The server tells when it ends the session; asking costs no round trip. While a statement runs, its outcome tells.
   bool held() const noexcept override {
     std::unique_lock const lock{mutex_, std::try_to_lock};
     if (!lock) return held_;
-    auto* const raw = c_->conn.get();
-    if (PQconsumeInput(raw) == 0 || PQstatus(raw) != CONNECTION_OK) held_ = false;
+    if (!looks_alive(c_->conn.get())) held_ = false;
     return held_;
   }
 
@@ -48,7 +56,7 @@ std::unique_ptr<dispatch_lock> try_advisory_lock(std::string const& connection_s
                                                  std::string_view table_id, std::string_view incarnation,
                                                  std::string expire_sql) {
   auto c = connect_own(connection_string, timeout);
-  if (behind_pooler(c->conn.get())) {
+  if (!c->statements.keeps()) {
     throw error{
         errc::store_failure,
         "this mode needs a lock that lasts as long as its session, and a pooler between this node and the server "

@@ -102,7 +102,7 @@ void check_connection_string(std::string const& text) {
   if (!parsed) refuse("is not a connection string that libpq can read");
   for (auto const* o = parsed.get(); o->keyword != nullptr; ++o) {
     if (o->val == nullptr || std::string_view{o->keyword} != "host") continue;
-    if (std::string_view{o->val}.find('@') != std::string_view::npos) {
+    if (std::string_view{o->val}.find('@', 1) != std::string_view::npos) {  // the first is an abstract socket's
       refuse("has an '@' in the name of its host: in a URL, write %40 for one in the password");
     }
   }
@@ -113,6 +113,10 @@ void check_connection_string(std::string const& text) {
 caller_connection::caller_connection() = default;
 caller_connection::~caller_connection() = default;
 void caller_connection::wrote(std::string_view /*exists*/) {}
+
+error error_with(std::string const& sqlstate, std::string const& text) {
+  return error{code_of(sqlstate), text, sqlstate};
+}
 
 error error_of(PGconn* c, PGresult const* r, std::string_view doing) {
   auto const field = [&](int code) -> std::string_view {
@@ -162,7 +166,8 @@ handle connect(std::string const& connection_string, milliseconds timeout) {
 void run(PGconn* c, std::string const& sql) {
   result_handle const r{PQexec(c, sql.c_str())};
   if (succeeded(r.get())) return;
-  auto const e = error_of(c, r.get(), "cannot run '" + sql.substr(0, 80) + "'");
+  // Without the statement: there may be a password in it.
+  auto const e = error_of(c, r.get(), "cannot run a statement");
   // The application's own statement: a row of its own that is there twice is no event that is.
   if (e.code() == errc::duplicate_event) throw error{errc::store_failure, e.what(), std::string{e.sqlstate()}};
   throw e;
@@ -203,6 +208,11 @@ std::vector<result_handle> driver::travel_or_throw(std::span<statement const> st
 
 driver::replies driver::travel(std::span<statement const> statements) {
   replies into;
+  into.results.reserve(statements.size());  // after COMMIT nothing may fail for want of memory
+  if (int const pid = PQbackendPID(c_); std::exchange(server_pid_, pid) != pid) {  // the connection was reset
+    names_.clear();
+    given_up_ = false;
+  }
   if (given_up_ || PQstatus(c_) != CONNECTION_OK) {
     into.broken = into.unsent = true;
     into.failure = error{errc::unavailable, "the connection to the server was lost"};
@@ -214,7 +224,6 @@ driver::replies driver::travel(std::span<statement const> statements) {
         error{errc::wrong_transaction, "the connection is busy: read the results of its last statement first"};
     return into;
   }
-  if (int const pid = PQbackendPID(c_); std::exchange(server_pid_, pid) != pid) names_.clear();  // it was reset
   std::vector<std::string> prepared_now;
   bool sent = std::ranges::all_of(statements, [&](statement const& s) { return send(s, prepared_now); });
   sent = PQpipelineSync(c_) != 0 && sent;
@@ -250,7 +259,11 @@ void driver::receive(std::span<statement const> statements, std::vector<std::str
   auto const deadline =
       timeout_.count() > 0 ? steady_clock::now() + timeout_ + timeout_ / 10 : steady_clock::time_point::max();
   auto const fail = [&](PGresult const* r, char const* doing) {
-    if (!into.failure) into.failure = error_of(c_, r, doing);
+    if (into.failure) return;
+    into.failure = error_of(c_, r, doing);
+    char const* const severity = r == nullptr ? nullptr : PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
+    into.refused = severity != nullptr && std::string_view{severity} == "ERROR";
+    if (into.failure->sqlstate() == "26000") names_.clear();  // somebody has dropped what was prepared
   };
   // One answer of the server's: its result, and the null that ends it.
   auto const answer = [&]() -> result_handle {
@@ -285,6 +298,7 @@ result_handle driver::next_result(steady_clock::time_point deadline) {
   while (!given_up_) {
     int const unsent = PQflush(c_);
     if (unsent < 0 || (unsent == 0 && PQisBusy(c_) == 0)) break;
+    if (PQsslInUse(c_) != 0 && PQconsumeInput(c_) != 0 && unsent == 0 && PQisBusy(c_) == 0) break;  // it may hold more
     if (!wait_for_socket(unsent != 0, deadline)) {
       break_off();
       break;

@@ -63,7 +63,6 @@ class result_rows {
 struct statement {
   std::string sql;
   parameters values;
-  bool event = false;  ///< Inserts events.
 };
 
 /// A connection through which statements travel, many in one round trip.
@@ -86,8 +85,9 @@ class driver final : public caller_connection {
   struct replies {
     std::vector<result_handle> results;
     std::optional<error> failure;
-    bool broken = false;  ///< The connection was lost: what has no result may or may not have happened.
-    bool unsent = false;  ///< It was lost before: nothing was sent.
+    bool broken = false;   ///< The connection was lost: what has no result may or may not have happened.
+    bool unsent = false;   ///< It was lost before: nothing was sent.
+    bool refused = false;  ///< The failure is an answer of the server's to a statement, which had no effect.
   };
 
   /// Sends all and waits for all. Does not throw but for want of memory.

@@ -24,6 +24,10 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
 /// library knows.
 [[nodiscard]] std::string check_schema(PGconn* c, std::string const& table, std::string const& schema);
 
+/// Asks for the identity of the table whose companion is `meta`: its own, and that of the database, which may be a
+/// copy.
+[[nodiscard]] std::string table_id_sql(std::string const& meta);
+
 /// Throws `error` (invalid_option).
 void check_options(options const& o);
 

@@ -142,7 +142,11 @@ parameters::parameters(std::span<sql::value const> values) {
     } else if (auto const* const is = std::get_if<sql::integer_array>(&v)) {
       push(array_of(is->items), 1);
     } else {
-      push(plain_text_of(v), 0);
+      auto text = plain_text_of(v);
+      if (text.find('\0') != std::string::npos) {
+        throw error{errc::store_failure, "a text parameter has a NUL in it: pass it as a sql::blob"};
+      }
+      push(std::move(text), 0);
     }
   }
 }

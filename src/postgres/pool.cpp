@@ -7,11 +7,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// True unless the server has closed the connection, or said something that nobody asked for: no round trip.
-bool looks_alive(PGconn* c) noexcept {
-  return PQconsumeInput(c) != 0 && PQstatus(c) == CONNECTION_OK && PQtransactionStatus(c) == PQTRANS_IDLE;
-}
-
 // What is left of a transaction that went wrong.
 void clean(PGconn* c) noexcept {
   if (PQpipelineStatus(c) != PQ_PIPELINE_OFF) PQexitPipelineMode(c);
@@ -20,6 +15,12 @@ void clean(PGconn* c) noexcept {
 }
 
 }  // namespace
+
+// A server that ends a session says so first, and only the next look sees that the connection is closed.
+bool looks_alive(PGconn* c) noexcept {
+  return PQconsumeInput(c) != 0 && PQconsumeInput(c) != 0 && PQstatus(c) == CONNECTION_OK &&
+         PQtransactionStatus(c) == PQTRANS_IDLE;
+}
 
 bool behind_pooler(PGconn* c) {
   result_handle const r{PQexec(c, "SELECT pg_backend_pid()")};
@@ -35,6 +36,8 @@ std::unique_ptr<own_connection> connect_own(std::string const& connection_string
     auto settings = "SET statement_timeout = " + limit + "; SET idle_in_transaction_session_timeout = " + limit +
                     "; SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; "
                     "SET plan_cache_mode = force_generic_plan";
+    constexpr int with_idle_timeout = 140'000;
+    if (PQserverVersion(c.get()) >= with_idle_timeout) settings += "; SET idle_session_timeout = 0";
     for (auto const s : plan_settings) settings += "; SET " + std::string{s};
     run(c.get(), settings);
   }

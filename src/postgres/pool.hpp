@@ -22,6 +22,9 @@ struct own_connection {
 inline constexpr std::string_view plan_settings[] = {"enable_sort = off", "enable_bitmapscan = off",
                                                      "enable_seqscan = off"};
 
+/// True unless the server has ended the session, as far as is known without a round trip.
+[[nodiscard]] bool looks_alive(PGconn* c) noexcept;
+
 /// Whether whoever answers is the server itself. A pooler gives out a process id of its own.
 [[nodiscard]] bool behind_pooler(PGconn* c);
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <outbox/error.hpp>
 #include <outbox/postgres.hpp>
@@ -29,6 +30,9 @@ constexpr int most_attempts = 4;
 // One write_all is sent in pieces of at most this.
 constexpr std::size_t most_rows = 1000;
 constexpr std::size_t most_bytes = 8U << 20U;
+
+// How many rows a claim looks at, about.
+constexpr std::size_t widest = 10'000;
 
 // How long an ordered claim waits for a transaction that may yet commit something earlier.
 constexpr milliseconds wait_for_earlier{20};
@@ -184,10 +188,10 @@ class postgres_store final : public sql::sql_store {
   }
 
   struct chosen_rows;
-  [[nodiscard]] std::vector<statement> questions(claim_request const& request) const;
-  [[nodiscard]] std::vector<result_handle> ask_in_a_strange_session(driver& d, claim_request const& request) const;
+  [[nodiscard]] std::vector<statement> questions(claim_request const& request, std::size_t window) const;
+  [[nodiscard]] std::vector<result_handle> ask(driver& d, claim_request const& request, std::size_t window) const;
   [[nodiscard]] chosen_rows choose(claim_request const& request, std::vector<result_handle> const& answers,
-                                   claim_reply& reply) const;
+                                   std::size_t window, claim_reply& reply) const;
   void look_ahead(claim_request const& request, std::vector<result_handle> const& answers, claim_reply& reply) const;
   void take(driver& d, claim_request const& request, chosen_rows const& chosen, claim_reply& reply) const;
   [[nodiscard]] statement settle_statement(outcome what, settle_columns const& c) const;
@@ -226,7 +230,7 @@ void postgres_store::check_reaches(caller_connection& c) const {
   });
   if (!there) refuse();
   bool same = false;
-  c.execute("SELECT value FROM " + meta_ + " WHERE name = 'table_id'", {}, [&](sql::row const& r) {
+  c.execute(table_id_sql(meta_), {}, [&](sql::row const& r) {
     same = r.text(0) == table_id_;
     return false;
   });
@@ -240,7 +244,7 @@ void postgres_store::with_caller(transaction_ref tx, work const& f) {
   tx.run([&](sql::connection& on) {
     auto& c = static_cast<caller_connection&>(on);
     check_reaches(c);
-    c.wrote(statements().exists);
+    c.wrote(arrays_.exists);
     f(c);
   });
 }
@@ -302,6 +306,7 @@ void postgres_store::insert(transaction_ref tx, std::span<insertion const> rows)
 struct postgres_store::chosen_rows {
   std::vector<std::string> ids;  ///< In the order of the claim.
   std::vector<killed_row> killed;
+  std::size_t next_window = 0;  ///< Not 0: not all was seen that must be.
 };
 
 // Two round trips: what is due, then the taking of what was chosen. The rows are locked in between, so nobody else
@@ -311,29 +316,38 @@ claim_reply postgres_store::claim(claim_request const& request) {
   retrying([&] {
     reply = {};
     pool_.with([&](driver& d) {
-      auto const answers = d.keeps() ? d.travel_or_throw(questions(request)) : ask_in_a_strange_session(d, request);
-      auto const chosen = choose(request, answers, reply);
-      look_ahead(request, answers, reply);
+      chosen_rows chosen;
+      // One more than may be taken tells whether there is more; and further, if rows that must be left fill the window.
+      for (auto window = std::min(request.limit, widest) + 1; window > 0; window = chosen.next_window) {
+        reply = {};
+        auto const answers = ask(d, request, window);
+        chosen = choose(request, answers, window, reply);
+        look_ahead(request, answers, reply);
+      }
       take(d, request, chosen, reply);
     });
   });
   return reply;
 }
 
-// What is set for our own sessions is set for this transaction.
-std::vector<result_handle> postgres_store::ask_in_a_strange_session(driver& d, claim_request const& request) const {
-  auto all = questions(request);
-  for (auto const s : plan_settings) all.insert(all.begin() + 1, make("SET LOCAL " + std::string{s}, {}));
+std::vector<result_handle> postgres_store::ask(driver& d, claim_request const& request, std::size_t window) const {
+  auto all = questions(request, window);
+  bool const begun = d.in_transaction();
+  if (begun) all.erase(all.begin());
+  // What is set for our own sessions is set for this transaction.
+  auto const settings = d.keeps() || begun ? 0 : std::ssize(plan_settings);
+  for (auto i = 0; i < settings; ++i)
+    all.insert(all.begin() + 1, make("SET LOCAL " + std::string{plan_settings[i]}, {}));
   auto answers = d.travel_or_throw(all);
-  answers.erase(answers.begin() + 1, answers.begin() + 1 + std::ssize(plan_settings));
+  answers.erase(answers.begin(), answers.begin() + (begun ? 0 : 1) + settings);
   return answers;
 }
 
-std::vector<statement> postgres_store::questions(claim_request const& request) const {
+// Their answers: the time, what is due, the next instant, and with `skip_recent` the first that grows old enough.
+std::vector<statement> postgres_store::questions(claim_request const& request, std::size_t window) const {
   pause_lists const paused{request.pauses};
   bool const alone = request.suspects == suspects::take_one && !request.in_order;
-  // One more than may be taken tells whether there is more.
-  auto const limit = static_cast<std::int64_t>(std::min<std::size_t>(alone ? 1 : request.limit, 100'000)) + 1;
+  auto const limit = static_cast<std::int64_t>(window);
   std::vector<statement> all;
   all.push_back(make(statements().begin, {}));
   all.push_back(make("SELECT now()", {}));
@@ -350,21 +364,22 @@ std::vector<statement> postgres_store::questions(claim_request const& request) c
 }
 
 postgres_store::chosen_rows postgres_store::choose(claim_request const& request,
-                                                   std::vector<result_handle> const& answers,
+                                                   std::vector<result_handle> const& answers, std::size_t window,
                                                    claim_reply& reply) const {
   using choice = core::claim_filter::choice;
-  result_rows{answers[1].get()}.show([&](sql::row const& r) {
+  result_rows{answers[0].get()}.show([&](sql::row const& r) {
     reply.now = r.time(0).value_or(instant{});
     return false;
   });
   chosen_rows chosen;
+  bool stopped = false;
   core::claim_filter filter{request, reply};
-  result_rows const rows{answers[2].get()};
+  result_rows const rows{answers[1].get()};
   rows.show([&](sql::row const& r) {
     if (request.in_order && r.integer(10) == 0) {
       // Somebody who began earlier may yet commit a row that belongs before this one.
       reply.next_due = reply.now + wait_for_earlier;
-      return false;
+      return !(stopped = true);
     }
     bool const owned = r.integer(3) != 0;
     auto const crashes = static_cast<std::int32_t>(r.integer(5));
@@ -376,7 +391,7 @@ postgres_store::chosen_rows postgres_store::choose(claim_request const& request,
                              .inserted_at = r.time(6).value_or(reply.now),
                              .claimable_at = r.time(7).value_or(reply.now),
                              .bytes = static_cast<std::size_t>(r.integer(8))})) {
-      case choice::stop: return false;
+      case choice::stop: return !(stopped = true);
       case choice::leave: return true;
       case choice::kill:
         chosen.killed.push_back({std::string{r.text(0)}, std::string{r.text(1)}, crashes + (owned ? 1 : 0)});
@@ -385,9 +400,9 @@ postgres_store::chosen_rows postgres_store::choose(claim_request const& request,
     }
     return true;
   });
-  // What was left or killed may have stood before others that are due.
-  auto const asked = static_cast<std::size_t>(rows.size());
-  if (asked > request.limit && !chosen.ids.empty() && !request.in_order) reply.more = true;
+  bool const more_behind = !stopped && static_cast<std::size_t>(rows.size()) == window;
+  if (more_behind && window <= widest) chosen.next_window = window * 8;
+  if (more_behind && !chosen.ids.empty()) reply.more = true;
   return chosen;
 }
 
@@ -396,12 +411,12 @@ void postgres_store::look_ahead(claim_request const& request, std::vector<result
   auto const earlier = [&](std::optional<instant> at) {
     if (at && (!reply.next_due || *at < *reply.next_due)) reply.next_due = at;
   };
-  result_rows{answers[3].get()}.show([&](sql::row const& r) {
+  result_rows{answers[2].get()}.show([&](sql::row const& r) {
     earlier(r.time(0));
     return false;
   });
   if (request.skip_recent.count() == 0) return;
-  result_rows{answers[4].get()}.show([&](sql::row const& r) {
+  result_rows{answers[3].get()}.show([&](sql::row const& r) {
     auto const at = r.time(0);
     earlier(at ? std::optional{*at + request.skip_recent} : std::nullopt);
     return false;
@@ -511,20 +526,23 @@ std::vector<bool> postgres_store::settle(std::span<settlement const> items) {
   return applied;
 }
 
+// In the order of their ids, as settlements are, so that the two never wait for each other.
 std::vector<bool> postgres_store::renew(std::span<row_handle const> rows, milliseconds lease) {
   std::vector<bool> kept(rows.size(), false);
   if (rows.empty()) return kept;
+  std::multimap<std::pair<std::string_view, std::string_view>, std::size_t> place;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    place.emplace(std::pair<std::string_view, std::string_view>{rows[i].id, rows[i].token}, i);
+  }
   std::vector<optional_text> ids;
   std::vector<optional_text> tokens;
-  std::unordered_multimap<std::string_view, std::size_t> place;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    ids.emplace_back(rows[i].id);
-    tokens.emplace_back(rows[i].token);
-    place.emplace(rows[i].id, i);
+  for (auto const& [row, index] : place) {
+    ids.emplace_back(row.first);
+    tokens.emplace_back(row.second);
   }
   with_writer([&](sql::connection& c) {
     c.execute(arrays_.renew, {sql::text_array{ids}, sql::text_array{tokens}, micros(lease)}, [&](sql::row const& r) {
-      auto const [first, last] = place.equal_range(r.text(0));
+      auto const [first, last] = place.equal_range({r.text(0), r.text(1)});
       for (auto at = first; at != last; ++at) kept[at->second] = true;
       return true;
     });
@@ -549,11 +567,6 @@ void warn_of_weak_durability(PGconn* c, options const& o) {
 std::shared_ptr<store> open(std::string const& connection, options o) {
   check_options(o);
   auto const c = connect(connection, o.timeout);
-  constexpr int oldest = 130'000;
-  if (PQserverVersion(c.get()) < oldest) {
-    throw error{errc::store_failure, "this library needs PostgreSQL 13 or later; the server is " +
-                                         std::to_string(PQserverVersion(c.get()) / 10'000)};
-  }
   auto const schema = resolve_schema(c.get(), o);
   if (o.migrate) {
     for (auto const& w : migrate_connection(c.get(), o, schema).warnings) {

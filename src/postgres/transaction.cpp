@@ -2,6 +2,7 @@
 #include <outbox/detail/postgres_adapter.hpp>
 #include <outbox/error.hpp>
 #include <outbox/postgres.hpp>
+#include <set>
 
 #include "postgres/driver.hpp"
 #include "postgres/pool.hpp"
@@ -35,9 +36,8 @@ struct transaction::state final : caller_connection {
   state(session& s, travel t) : conn{s.conn.get()}, how{t}, line{s.statements} {}
 
   void begin();
-  void queue(std::string_view sql, std::span<sql::value const> values, bool event = false);
+  void enqueue(std::string_view sql, std::span<sql::value const> values);
   void flush();
-  void restore_early();
   void commit();
   void rollback() noexcept;
 
@@ -54,7 +54,8 @@ struct transaction::state final : caller_connection {
   void end(F&& tell) noexcept {
     over = true;
     waiting.clear();
-    leave_pipeline();
+    early.clear();
+    if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF) PQexitPipelineMode(conn);
     for (auto const& o : observers) tell(*o);
     observers.clear();
   }
@@ -65,14 +66,13 @@ struct transaction::state final : caller_connection {
     end([](transaction_observer& o) { o.in_doubt(); });
   }
 
-  void leave_pipeline() noexcept {
-    if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF) PQexitPipelineMode(conn);
-  }
-  [[nodiscard]] bool began_on_server() const noexcept { return how == travel::direct || flushed; }
+  [[nodiscard]] bool pipelined() const noexcept { return how == travel::pipelined; }
   [[nodiscard]] bool rows_may_be_gone() const noexcept { return seen->setbacks() != setbacks; }
+  void wait_with(std::string_view sql, std::span<sql::value const> values);
+  void restore_early();
   [[nodiscard]] std::size_t add_existence_checks();
-  void note_absences(std::vector<result_handle> const& results, std::size_t first);
-  [[noreturn]] void refuse_ended();
+  void note_absences(std::span<result_handle const> answers) const;
+  void check_may_commit();
   [[noreturn]] void commit_failed(driver::replies const& replies);
 
   PGconn* conn;
@@ -80,13 +80,13 @@ struct transaction::state final : caller_connection {
   std::optional<driver> borrowed;  ///< For a handle of the application's.
   driver& line;
   watch* seen = nullptr;
-  std::uint64_t setbacks = 0;  ///< When it began.
-  bool over = false;
-  bool flushed = false;            ///< Pipelined: BEGIN was sent.
-  bool failed = false;             ///< Pipelined: a statement failed, and the transaction with it.
-  std::vector<statement> waiting;  ///< Not sent yet.
+  std::uint64_t setbacks = 0;      ///< Of the connection, when this one began.
+  bool begun = false;              ///< BEGIN was sent.
+  bool over = false;               ///< The observers know.
+  bool failed = false;             ///< What was sent for it failed: it can only be rolled back.
+  std::vector<statement> waiting;  ///< Not sent yet. Direct: nothing but events, from before any savepoint.
   std::size_t waiting_bytes = 0;
-  std::vector<statement> early;      ///< Events from before the first savepoint that were sent behind it.
+  std::vector<statement> early;      ///< Such events that were sent behind a savepoint all the same.
   std::uint64_t early_setbacks = 0;  ///< When they were sent.
   std::vector<std::string> tables;   ///< One `exists` statement per table that was written.
   std::vector<std::shared_ptr<transaction_observer>> observers;
@@ -99,65 +99,73 @@ void transaction::state::begin() {
   }
   seen = watch::of(conn);
   if (seen == nullptr) throw error{errc::unavailable, "libpq has no memory for an event procedure"};
-  setbacks = seen->setbacks();
-  if (how == travel::direct) {
-    run(conn, "BEGIN");
+  if (pipelined()) {
+    setbacks = seen->setbacks();
+    waiting.push_back(plain("BEGIN"));
+    if (PQenterPipelineMode(conn) == 0) throw error_of(conn, nullptr, "cannot begin a pipeline");
     return;
   }
-  waiting.push_back(plain("BEGIN"));
-  if (PQenterPipelineMode(conn) == 0) throw error_of(conn, nullptr, "cannot begin a pipeline");
+  run(conn, "BEGIN");
+  begun = true;
+  setbacks = seen->setbacks();
 }
 
 bool transaction::state::in_transaction() const noexcept {
-  if (over) return false;
-  if (how == travel::pipelined) return !failed && PQstatus(conn) == CONNECTION_OK;
-  auto const s = PQtransactionStatus(conn);
-  return s == PQTRANS_INTRANS || s == PQTRANS_INERROR;
+  if (over || failed) return false;
+  if (pipelined()) return PQstatus(conn) == CONNECTION_OK;
+  return postgres::in_transaction(conn);
 }
 
-void transaction::state::queue(std::string_view sql, std::span<sql::value const> values, bool event) {
-  waiting.push_back({std::string{sql}, parameters{values}, event});
+void transaction::state::wait_with(std::string_view sql, std::span<sql::value const> values) {
+  waiting.push_back({std::string{sql}, parameters{values}});
   waiting_bytes += sql.size() + waiting.back().values.bytes();
   if (waiting_bytes > longest_queue) flush();
+}
+
+void transaction::state::enqueue(std::string_view sql, std::span<sql::value const> values) {
+  if (pipelined()) return wait_with(sql, values);
+  line.execute(sql, values, {});
 }
 
 // A statement whose answer is not asked for may wait for COMMIT. Not if there is a savepoint: what is rolled back to it
 // must not be sent afterwards.
 std::int64_t transaction::state::execute(std::string_view sql, std::span<sql::value const> values,
                                          sql::row_function const& on_row) {
-  if (!on_row && !(began_on_server() && seen->savepoints())) {
-    queue(sql, values, /*event=*/true);
+  bool const may_wait = pipelined() || !seen->savepoints();
+  if (!on_row && may_wait) {
+    wait_with(sql, values);
     return 0;
   }
-  restore_early();
-  flush();
+  if (pipelined() || !on_row) flush();
   return line.execute(sql, values, on_row);
 }
 
 void transaction::state::flush() {
+  auto const before = seen->setbacks();
+  bool const behind_savepoint = !pipelined() && seen->savepoints();
+  restore_early();
   if (waiting.empty()) return;
   auto sent = std::exchange(waiting, {});
   waiting_bytes = 0;
-  flushed = true;
+  if (!std::exchange(begun, true)) ++setbacks;  // BEGIN counts as one
   auto const replies = line.travel(sent);
   if (replies.failure) {
     failed = true;
     throw *replies.failure;
   }
-  // Behind a savepoint that was set after they were written they might be rolled back with it, and must not be.
-  if (how == travel::direct && seen->savepoints()) {
-    early_setbacks = seen->setbacks();
-    std::ranges::copy_if(std::make_move_iterator(sent.begin()), std::make_move_iterator(sent.end()),
-                         std::back_inserter(early), [](statement const& s) { return s.event; });
-    for (auto& s : early) s.sql += s.sql.ends_with(unless_there) ? std::string_view{} : unless_there;
+  if (!behind_savepoint) return;
+  // They were written before the savepoint and must not be rolled back with it.
+  early = std::move(sent);
+  early_setbacks = before;
+  for (auto& s : early) {
+    if (!s.sql.ends_with(unless_there)) s.sql += unless_there;
   }
 }
 
 // What was written before any savepoint, sent behind one, and rolled back with it: again.
 void transaction::state::restore_early() {
   if (early.empty() || early_setbacks == seen->setbacks()) return;
-  early_setbacks = seen->setbacks();
-  auto all = early;
+  auto all = std::exchange(early, {});
   std::ranges::move(waiting, std::back_inserter(all));
   waiting = std::move(all);
 }
@@ -165,30 +173,47 @@ void transaction::state::restore_early() {
 // A savepoint that was rolled back has taken rows along, or none: asked in the same round trip as COMMIT.
 std::size_t transaction::state::add_existence_checks() {
   if (!rows_may_be_gone()) return 0;
-  std::size_t checks = 0;
+  std::vector<std::optional<std::string_view>> ids;
+  std::vector<std::optional<std::string_view>> tokens;
   for (auto const& o : observers) {
     for (std::size_t i = 0; i < o->size(); ++i) {
-      for (auto const& exists : tables) {
-        sql::value const values[] = {std::string_view{o->event_id(i)}, std::string_view{o->token(i)}};
-        waiting.push_back({exists, parameters{values}});
-        ++checks;
-      }
+      ids.emplace_back(o->event_id(i));
+      tokens.emplace_back(o->token(i));
     }
   }
-  return checks;
+  for (auto const& exists : tables) {
+    sql::value const values[] = {sql::text_array{ids}, sql::text_array{tokens}};
+    waiting.push_back({exists, parameters{values}});
+  }
+  return tables.size();
 }
 
-void transaction::state::note_absences(std::vector<result_handle> const& results, std::size_t at) {
+void transaction::state::note_absences(std::span<result_handle const> answers) const {
+  std::set<std::string_view> present;
+  for (auto const& a : answers) {
+    for (int row = 0; row < PQntuples(a.get()); ++row) {
+      present.emplace(PQgetvalue(a.get(), row, 0), static_cast<std::size_t>(PQgetlength(a.get(), row, 0)));
+    }
+  }
   for (auto const& o : observers) {
     for (std::size_t i = 0; i < o->size(); ++i) {
-      bool present = false;
-      for (std::size_t t = 0; t < tables.size(); ++t) present = PQntuples(results[at++].get()) > 0 || present;
-      if (!present) o->absent(i);
+      if (!present.contains(o->event_id(i))) o->absent(i);
     }
   }
 }
 
-void transaction::state::refuse_ended() {
+void transaction::state::check_may_commit() {
+  if (over) throw error{errc::no_transaction, "commit() after the end of the transaction"};
+  if (failed) {
+    rollback();
+    throw error{errc::store_failure, "the transaction was rolled back: what had been sent for it failed", "25P02"};
+  }
+  if (pipelined() || PQstatus(conn) != CONNECTION_OK) return;
+  auto const status = PQtransactionStatus(conn);
+  if (status == PQTRANS_ACTIVE) {
+    throw error{errc::wrong_transaction, "the connection is busy: read the results of its last statement first"};
+  }
+  if (status != PQTRANS_IDLE) return;
   auto const unsent = waiting.size();
   end_in_doubt();
   throw error{errc::no_transaction, "the transaction was ended by a statement of the application's: how, is not known" +
@@ -198,35 +223,30 @@ void transaction::state::refuse_ended() {
 }
 
 void transaction::state::commit() {
-  if (over) throw error{errc::no_transaction, "commit() after the end of the transaction"};
-  if (how == travel::direct && PQstatus(conn) == CONNECTION_OK && !in_transaction()) refuse_ended();
+  check_may_commit();
   restore_early();
   auto const first_check = waiting.size();
   auto const checks = add_existence_checks();
   waiting.push_back(plain("COMMIT"));
   auto const sent = std::exchange(waiting, {});
-  setbacks = seen->setbacks();
+  setbacks = seen->setbacks() + (std::exchange(begun, true) ? 0 : 1);
   auto const replies = line.travel(sent);
-  if (replies.failure) commit_failed(replies);
+  bool const answered = replies.results.size() == sent.size();  // the connection may be gone all the same
+  if (replies.failure && !answered) commit_failed(replies);
   if (std::string_view{PQcmdStatus(replies.results.back().get())} != "COMMIT") {
     end_rolled_back();
     throw error{errc::store_failure, "the transaction was rolled back by the server: a statement in it had failed",
                 "25P02"};
   }
-  if (rows_may_be_gone()) return end_in_doubt();  // a savepoint that was queued, and rolled back, on the way
-  if (checks > 0) note_absences(replies.results, first_check);
+  if (rows_may_be_gone() && !replies.failure) return end_in_doubt();  // a savepoint was queued, and rolled back
+  if (checks > 0) note_absences(std::span{replies.results}.subspan(first_check, checks));
   end([](transaction_observer& o) { o.committed(); });
 }
 
 void transaction::state::commit_failed(driver::replies const& replies) {
-  auto const& e = *replies.failure;
-  if (replies.unsent) {
-    end_rolled_back();
-    throw e;
-  }
-  // An error that the server sent came before COMMIT, or instead of it.
-  bool const answered = !e.sqlstate().empty() && !e.sqlstate().starts_with("57P") && !e.sqlstate().starts_with("08");
-  if (!replies.broken || answered) {
+  auto const e = *replies.failure;
+  if (replies.unsent || replies.refused || !replies.broken) {
+    failed = true;
     rollback();
     throw e;
   }
@@ -236,15 +256,13 @@ void transaction::state::commit_failed(driver::replies const& replies) {
 
 void transaction::state::rollback() noexcept {
   if (over) return;
-  waiting.clear();
-  if (!began_on_server()) return end_rolled_back();
-  leave_pipeline();
-  if (PQstatus(conn) == CONNECTION_OK && PQtransactionStatus(conn) == PQTRANS_IDLE && how == travel::direct &&
-      !failed && !rows_may_be_gone()) {
+  if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF) PQexitPipelineMode(conn);
+  bool const alive = PQstatus(conn) == CONNECTION_OK;
+  if (alive && begun && !pipelined() && !failed && !rows_may_be_gone() && PQtransactionStatus(conn) == PQTRANS_IDLE) {
     return end_in_doubt();  // ended by a statement of the application's
   }
   // A connection that is lost has rolled back, or will when the server notices.
-  if (PQstatus(conn) == CONNECTION_OK) result_handle const done{PQexec(conn, "ROLLBACK")};
+  if (alive && begun) result_handle const done{PQexec(conn, "ROLLBACK")};
   end_rolled_back();
 }
 
@@ -268,7 +286,7 @@ void transaction::enqueue(std::string_view sql, std::initializer_list<sql::value
 
 void transaction::enqueue(std::string_view sql, std::span<sql::value const> values) {
   if (!active()) throw error{errc::no_transaction, "enqueue() after the end of the transaction"};
-  state_->queue(sql, values);
+  state_->enqueue(sql, values);
 }
 
 void transaction::flush() { state_->flush(); }
@@ -278,6 +296,11 @@ void transaction::rollback() noexcept { state_->rollback(); }
 struct transaction_access {
   static transaction::state& state(void* tx) noexcept { return *static_cast<transaction*>(tx)->state_; }
 };
+
+bool in_transaction(pg_conn const* connection) noexcept {
+  auto const s = connection == nullptr ? PQTRANS_UNKNOWN : PQtransactionStatus(connection);
+  return s == PQTRANS_INTRANS || s == PQTRANS_INERROR;
+}
 
 connection::connection(std::string const& connection_string)
     : session_{std::make_unique<session>(connect(connection_string, std::chrono::seconds{10}))} {}
@@ -305,11 +328,7 @@ transaction_ref transaction_traits<postgres::transaction>::join(postgres::transa
 transaction_ref transaction_traits<pg_conn*>::join(pg_conn* connection) noexcept {
   static constexpr transaction_operations operations{
       .kind = "postgres",
-      .active =
-          [](void const* t) noexcept {
-            auto const s = PQtransactionStatus(static_cast<PGconn const*>(t));
-            return s == PQTRANS_INTRANS || s == PQTRANS_INERROR;
-          },
+      .active = [](void const* t) noexcept { return postgres::in_transaction(static_cast<PGconn const*>(t)); },
       .enlist =
           [](void* t, std::shared_ptr<transaction_observer> observer) {
             return postgres::watch_transaction(static_cast<PGconn*>(t), std::move(observer));

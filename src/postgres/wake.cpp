@@ -16,7 +16,8 @@ constexpr milliseconds spacing{10};
 
 std::string channel_of(std::string_view table_id) {
   std::string name = "outbox_";
-  std::ranges::copy_if(table_id, std::back_inserter(name), [](char c) { return c != '-'; });
+  std::ranges::copy_if(table_id, std::back_inserter(name),
+                       [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
   return name;
 }
 
@@ -39,20 +40,25 @@ wake_line::wake_line(std::string connection_string, milliseconds timeout, std::s
 
 wake_line::~wake_line() {
   quit_ = true;
-  say();
+  ring();
   if (thread_.joinable()) thread_.join();
   ::close(wake_[0]);
   ::close(wake_[1]);
 }
 
 void wake_line::say() noexcept {
-  if (wanted_.exchange(true)) return;  // the thread knows already
+  if (!wanted_.exchange(true)) ring();  // else the thread knows already
+}
+
+void wake_line::ring() noexcept {
   char const byte = 0;
   [[maybe_unused]] auto const written = ::write(wake_[1], &byte, 1);
 }
 
 void wake_line::connect_and_listen() {
   conn_ = connect(connection_string_, timeout_);
+  constexpr int with_idle_timeout = 140'000;
+  if (PQserverVersion(conn_.get()) >= with_idle_timeout) run(conn_.get(), "SET idle_session_timeout = 0");
   run(conn_.get(), "LISTEN " + channel_);
 }
 
@@ -91,7 +97,7 @@ void wake_line::send() {
   if (!wanted_ || quit_) return;
   if (auto const now = steady_clock::now(); now < due) wait(std::chrono::ceil<milliseconds>(due - now));
   wanted_ = false;
-  run(conn_.get(), "NOTIFY " + channel_);
+  driver{conn_.get(), /*keep=*/false, timeout_}.execute("NOTIFY " + channel_);
   last_sent_ = steady_clock::now();
 }
 
@@ -107,7 +113,7 @@ void wake_line::reconnect() {
       connect_and_listen();
       heard_ += 1;
       return remark(log_level::info, "listening for notifications again");
-    } catch (error const&) {  // NOLINT(bugprone-empty-catch): said once, when it was lost
+    } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): said once, when it was lost
     }
   }
 }
@@ -117,6 +123,7 @@ void wake_line::loop() noexcept {
     try {
       if (take_notifications()) heard_ += 1;
       send();
+      if (take_notifications()) heard_ += 1;  // what came while something was sent is not on the socket any more
       if (!wanted_ && !quit_) wait(milliseconds{1000});
     } catch (std::exception const& e) {
       remark(log_level::warning, std::string{"notifications are off for now: "} + e.what());

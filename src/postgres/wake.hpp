@@ -27,6 +27,7 @@ class wake_line {
   [[nodiscard]] std::uint64_t heard() const noexcept { return heard_.load(std::memory_order_relaxed); }
 
  private:
+  void ring() noexcept;
   void loop() noexcept;
   void connect_and_listen();
   void self_test();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <outbox/detail/postgres_adapter.hpp>
+#include <utility>
 
 namespace outbox::inline v0::postgres {
 
@@ -30,8 +31,9 @@ int watch::on_event(PGEventId id, void* info, void* /*pass_through*/) noexcept {
   } else if (id == PGEVT_CONNRESET) {
     auto const& e = *static_cast<PGEventConnReset const*>(info);
     if (auto* const self = static_cast<watch*>(PQinstanceData(e.conn, &watch::on_event))) {
+      self->note_setback();
       self->end_in_doubt();
-      self->whole_ = false;
+      self->open_ = self->whole_ = false;
       self->reached_.clear();  // it may be another server now
     }
   } else if (id == PGEVT_CONNDESTROY) {
@@ -53,20 +55,26 @@ void watch::on_result(PGresult const* r) noexcept {
 }
 
 // ROLLBACK is the tag of ROLLBACK TO as well, after which the transaction goes on: only one without savepoints is
-// certain to have ended.
+// certain to have ended. BEGIN within a transaction is a mere warning, so one that comes unexpected proves nothing.
 void watch::on_tag(std::string_view tag) noexcept {
   if (tag == "COMMIT") {
+    open_ = false;
     if (suspect_) return end_in_doubt();
     end([](transaction_observer& o) { o.committed(); });
   } else if (tag == "ROLLBACK") {
     note_setback();
-    if (!savepoints()) end([](transaction_observer& o) { o.rolled_back(); });
+    if (savepoints()) return;
+    open_ = false;
+    end([](transaction_observer& o) { o.rolled_back(); });
   } else if (tag == "BEGIN" || tag == "START TRANSACTION") {
+    note_setback();
     end_in_doubt();  // of an earlier one, whose end was not seen
-    whole_ = true;
+    whole_ = !std::exchange(open_, true);
   } else if (tag == "SAVEPOINT") {
     savepoints_ = true;
   } else if (tag == "PREPARE TRANSACTION") {
+    note_setback();
+    open_ = false;
     end_in_doubt();
   }
 }

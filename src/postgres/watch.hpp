@@ -24,7 +24,8 @@ class watch {
   /// A savepoint was set since the transaction began, or may have been before we looked.
   [[nodiscard]] bool savepoints() const noexcept { return savepoints_ || !whole_; }
 
-  /// How often on this connection a statement failed or something was rolled back: rows written before may be gone.
+  /// How often on this connection a statement failed, or something was begun, rolled back or reset: rows written before
+  /// may be gone.
   [[nodiscard]] std::uint64_t setbacks() const noexcept { return setbacks_; }
 
   /// Stores that this connection is known to reach, by the identity of their table.
@@ -45,7 +46,8 @@ class watch {
 
   std::vector<std::shared_ptr<transaction_observer>> observers_;
   std::vector<std::string> reached_;
-  bool whole_ = false;  ///< The open transaction was seen from its beginning.
+  bool open_ = false;   ///< A transaction is, as far as tags tell.
+  bool whole_ = false;  ///< It was seen from its beginning.
   bool savepoints_ = false;
   bool suspect_ = false;  ///< A setback since the first observer was enlisted.
   std::uint64_t setbacks_ = 0;

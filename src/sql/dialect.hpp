@@ -94,9 +94,10 @@ struct array_statements {
   std::string settle_defer;    ///< progress, errors, delays
   std::string settle_dead;     ///< progress, errors, counted
   std::string settle_release;  ///< (nothing)
-  std::string renew;           ///< lease
+  std::string renew;           ///< lease -> the tokens too
 
-  std::string now;  ///< -> the server's time
+  std::string exists;  ///< ids, tokens -> the ids that are there
+  std::string now;     ///< -> the server's time
 };
 
 [[nodiscard]] OUTBOX_SQL_EXPORT dialect postgres_statements(std::string const& table, std::string const& schema);

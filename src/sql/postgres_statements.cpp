@@ -64,11 +64,11 @@ void add_operator_statements(dialect& d, in_table const& t) {
       t("DELETE FROM outbox_event WHERE event_id = ANY(ARRAY(SELECT event_id FROM outbox_event WHERE status IN (1, 3) "
         "AND ((status = 1 AND $1::bigint = 1) OR (status = 3 AND $2::bigint = 1)) AND done_at <= " LATER(
             3) " ORDER BY done_at LIMIT $4::bigint FOR UPDATE SKIP LOCKED))");
-  // Rows are inserted in about the order of seq, so the oldest are found by its index.
+  // Without an order: the oldest are found first anyway, because the table fills from its beginning.
   d.purge_by_age = t(
       "DELETE FROM outbox_event WHERE event_id = ANY(ARRAY(SELECT event_id FROM outbox_event WHERE " INSERTED_AT
       " <= " LATER(1) " AND NOT EXISTS (SELECT 1 FROM outbox_node WHERE mode <> 'writer_only' AND lease_until > " LATER(
-          2) ") ORDER BY seq LIMIT $3::bigint FOR UPDATE SKIP LOCKED))");
+          2) ") LIMIT $3::bigint FOR UPDATE SKIP LOCKED))");
   d.dead = t("SELECT " ROW_COLUMNS " FROM outbox_event WHERE " OF_KIND(1, 2) " ORDER BY seq LIMIT $3::bigint");
   d.count_dead = t("SELECT count(*) FROM outbox_event WHERE " OF_KIND(1, 2));
   d.replay = t("UPDATE outbox_event SET " REVIVE " WHERE event_id = $2 AND status = 3");
@@ -160,7 +160,6 @@ dialect postgres_statements(std::string const& table, std::string const& schema)
                                                           " AND locked_by IS NOT NULL AND lease_until > " NOW
                                                           " AND left(locked_by, length($2::text)) <> $2::text");
   d.find = t("SELECT " ROW_COLUMNS " FROM outbox_event WHERE event_id = $1");
-  d.exists = t("SELECT 1 FROM outbox_event WHERE event_id = $1 AND coalesce(locked_by, '') = $2");
   d.counts = t("SELECT status, count(*) FROM outbox_event GROUP BY status");
   d.announce = t(
       "INSERT INTO outbox_node (incarnation, name, version, mode, lease_ms, held, lease_until) VALUES ($1, $2, $3, $4, "
@@ -229,8 +228,11 @@ array_statements postgres_array_statements(std::string const& table, std::string
         " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) u(id, token, progress, error, "
         "counted)" OWNED);
   a.settle_release = t("UPDATE outbox_event t SET " NO_OWNER " FROM unnest($1::text[], $2::text[]) u(id, token)" OWNED);
-  a.renew =
-      t("UPDATE outbox_event t SET lease_until = " LATER(3) " FROM unnest($1::text[], $2::text[]) u(id, token)" OWNED);
+  a.renew = t("UPDATE outbox_event t SET lease_until = " LATER(
+      3) " FROM unnest($1::text[], $2::text[]) u(id, token)" OWNED ", u.token");
+  a.exists = t(
+      "SELECT t.event_id FROM outbox_event t JOIN unnest($1::text[], $2::text[]) u(id, token) ON t.event_id = u.id AND "
+      "coalesce(t.locked_by, '') = u.token");
   a.now = "SELECT clock_timestamp()";
   return a;
 }

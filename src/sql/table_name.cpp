@@ -28,7 +28,11 @@ void check_table_name(std::string_view name, std::string_view field) {
 std::string with_table(std::string_view sql, std::string_view table, std::string_view schema) {
   bool const plain = table == default_table && schema.empty();
   if (plain) return std::string{sql};
-  auto const quoted = [](std::string const& name) { return '"' + name + '"'; };
+  auto const quoted = [](std::string const& name) {
+    std::string text = "\"";
+    for (char const c : name) text += c == '"' ? "\"\"" : std::string{c};
+    return text + '"';
+  };
   auto const prefix = schema.empty() ? std::string{} : quoted(std::string{schema}) + ".";
   std::string const name{table};
   std::string const companion = table == default_table ? "outbox" : name;

@@ -169,6 +169,7 @@ class Pause : public StoreContract<Backend> {
     auto r = this->request("n/" + std::to_string(++claims_));
     r.pauses = std::move(pauses);
     r.in_order = in_order;
+    this->backend_.wait_for_earlier_transactions();
     return this->s().claim(r);
   }
 

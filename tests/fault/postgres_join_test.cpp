@@ -510,8 +510,8 @@ TEST_F(PostgresTransaction, ASerializationFailureIsTransient) {
   check(c.handle(), "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ");
   check(c.handle(), ("SELECT * FROM " + db.table("orders")).c_str());
   db.execute("UPDATE " + db.table("orders") + " SET of = 1");
-  tx.enqueue("UPDATE " + db.table("orders") + " SET of = NULL");
   try {
+    tx.enqueue("UPDATE " + db.table("orders") + " SET of = NULL");
     box->writer().write(tx, "t", "1", {.id = "a"});
     tx.commit();
     FAIL() << "committed";
@@ -535,6 +535,109 @@ TEST_F(PostgresTransaction, OneEndedBySqlSaysSo) {
     EXPECT_EQ(e.code(), errc::no_transaction);
     EXPECT_THAT(e.what(), ::testing::HasSubstr("had not been sent"));
   }
+}
+
+// What was written before a savepoint outlives it, however often that is rolled back and whatever is sent in between.
+TEST_F(PostgresTransaction, I1_EventsFromBeforeASavepointOutliveIt) {
+  postgres::connection c{db.connection()};
+  postgres::transaction tx{c};
+  box->writer().write(tx, "t", "1", {.id = "first"});
+  for (int i = 0; i < 30; ++i) {
+    c.execute("SAVEPOINT s");
+    box->writer().write(tx, "t", "1", {.id = "undone" + std::to_string(i)});
+    tx.enqueue(insert(i));
+    tx.flush();
+    c.execute("ROLLBACK TO s");
+    tx.flush();
+  }
+  tx.commit();
+  ASSERT_TRUE(seen.reach(1));
+  ASSERT_TRUE(all_settled());
+  EXPECT_EQ(rows("outbox_event"), "1");
+  EXPECT_EQ(seen.of("first"), 1);
+}
+
+TEST_F(PostgresTransaction, I1_EventsThatCouldNotBeSentBehindASavepointFailTheTransaction) {
+  postgres::connection c{db.connection()};
+  {
+    postgres::transaction tx{c};
+    box->writer().write(tx, "t", "1", {.id = "same"});
+    tx.commit();
+  }
+  postgres::transaction tx{c};
+  box->writer().write(tx, "t", "1", {.id = "same"});  // refused when it is sent
+  c.execute("SAVEPOINT s");
+  EXPECT_THROW(box->writer().write(tx, "t", "1", {.id = "other"}), error);
+  c.execute("ROLLBACK TO s");
+  EXPECT_FALSE(tx.active());
+  EXPECT_THROW(tx.commit(), error) << "it would commit without an event that write() had accepted";
+  EXPECT_EQ(rows("outbox_event"), "1");
+}
+
+TEST_F(PostgresTransaction, I2_ABeginInTheMiddleHidesNoSavepoint) {
+  postgres::connection c{db.connection()};
+  postgres::transaction tx{c};
+  c.execute("SAVEPOINT s");
+  c.execute("BEGIN");  // a warning, no more
+  box->writer().write(tx, "t", "1", {.id = "undone"});
+  c.execute("ROLLBACK TO s");
+  tx.commit();
+  ASSERT_TRUE(nothing_held());
+  EXPECT_EQ(rows("outbox_event"), "0");
+  EXPECT_EQ(seen.total(), 0U);
+}
+
+TEST_F(PostgresTransaction, ABusyConnectionIsSaidAndNothingIsEnded) {
+  postgres::connection c{db.connection()};
+  postgres::transaction tx{c};
+  box->writer().write(tx, "t", "1", {.id = "a"});
+  ASSERT_EQ(PQsendQuery(c.handle(), "SELECT 1"), 1);
+  try {
+    tx.commit();
+    FAIL() << "committed";
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::wrong_transaction) << e.what();
+  }
+  while (auto* const r = PQgetResult(c.handle())) PQclear(r);
+  tx.commit();
+  ASSERT_TRUE(seen.reach(1));
+  EXPECT_EQ(hot.of("a"), 1);
+}
+
+TEST_F(PostgresTransaction, AConnectionOfOursThatWasResetWorksAgain) {
+  postgres::connection c{proxy.connection()};
+  {
+    postgres::transaction tx{c};
+    box->writer().write(tx, "t", "1", {.id = "lost"});
+    proxy.cut_all();
+    EXPECT_THROW(tx.commit(), error);
+  }
+  PQreset(c.handle());
+  postgres::transaction tx{c};
+  box->writer().write(tx, "t", "1", {.id = "kept"});
+  tx.commit();
+  ASSERT_TRUE(seen.reach(1));
+  EXPECT_EQ(hot.of("kept"), 1);
+}
+
+TEST_F(PostgresTransaction, AStatementThatSomebodyDroppedIsPreparedAgain) {
+  postgres::connection c{db.connection()};
+  auto const write_one = [&](std::string const& id) {
+    postgres::transaction tx{c};
+    box->writer().write(tx, "t", "1", {.id = id});
+    tx.commit();
+  };
+  write_one("a");
+  c.execute("DEALLOCATE ALL");
+  EXPECT_THROW(write_one("b"), error);
+  write_one("c");
+  EXPECT_TRUE(seen.reach(2));
+}
+
+TEST_F(PostgresTransaction, TextWithANulIsRefused) {
+  postgres::connection c{db.connection()};
+  postgres::transaction tx{c};
+  EXPECT_THROW(tx.enqueue("SELECT $1::text", {std::string_view{"a\0b", 3}}), error);
 }
 
 TEST_F(PostgresTransaction, ASecondOneOnTheSameConnectionIsRefused) {

@@ -195,6 +195,30 @@ TEST_F(PostgresSchema, AColumnThatNobodyWouldFillIsRefusedUntouched) {
   EXPECT_EQ(db.ask("SELECT count(*) FROM information_schema.columns WHERE table_schema = '" + db.schema() + "'"), "16");
 }
 
+TEST_F(PostgresSchema, ATableWithoutItsCompanionsIsAdopted) {
+  migrate();
+  db.execute("DROP TABLE " + db.table("outbox_meta") + ", " + db.table("outbox_node"));
+  db.execute("DROP INDEX " + db.schema() + ".outbox_event_due, " + db.schema() + ".outbox_event_ended, " + db.schema() +
+             ".outbox_event_dead");
+  EXPECT_EQ(migrate().what, migration::kind::adopted);
+  EXPECT_NO_THROW(static_cast<void>(db.open()));
+}
+
+TEST_F(PostgresSchema, BlankHeadersOfATextColumnMeanNone) {
+  make_plain_table("TEXT", "TIMESTAMPTZ");
+  db.execute("UPDATE " + db.table() + " SET headers = ' ' WHERE event_id = 'old'");
+  EXPECT_EQ(migrate().what, migration::kind::adopted);
+  EXPECT_TRUE(db.open()->inspect().find("old")->event.headers().empty());
+}
+
+TEST_F(PostgresSchema, AnIdOfAnotherTypeIsRefusedUntouched) {
+  db.execute(
+      "CREATE TABLE " + db.table() +
+      " (event_id uuid, event_type text, payload json, status int, available_at timestamptz, created_at timestamptz)");
+  EXPECT_THAT(refusal([&] { migrate(); }, errc::store_failure), HasSubstr("uuid"));
+  EXPECT_EQ(column_type("event_id"), "uuid");
+}
+
 TEST_F(PostgresSchema, HostileNamesAreRefusedBeforeAnyStatement) {
   for (auto const* const name : {"", "a b", "a;DROP TABLE x", "a\"b", "a'b", "1a", "a-b", "schema.table", "\xC3\xA9"}) {
     auto o = db.options();

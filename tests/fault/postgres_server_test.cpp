@@ -439,6 +439,23 @@ TEST_F(PostgresServer, I5_OrderWaitsForATransactionThatBeganEarlier) {
   EXPECT_EQ(reply.rows[1].handle.id, "second");
 }
 
+// Rows that a claim must leave do not hide the ones behind them, however many they are.
+TEST_F(PostgresServer, SuspectsDoNotHideWhatIsBehindThem) {
+  auto const s = db.open();
+  db.execute(
+      "INSERT INTO " + db.table() +
+      " (event_id, event_type, payload, status, available_at, created_at, crashes) SELECT 's' || i, 't', '1', 0, "
+      "now() - interval '1 h', now(), 3 FROM generate_series(1, 3000) i");
+  db.execute(
+      "INSERT INTO " + db.table() +
+      " (event_id, event_type, payload, status, available_at, created_at) VALUES ('good', 't', '1', 0, now(), now())");
+  auto const reply = s->claim({.token = "n/1", .limit = 50, .lease = 30s, .max_crashes = 4});
+  ASSERT_EQ(reply.rows.size(), 1U);
+  EXPECT_EQ(reply.rows[0].handle.id, "good");
+  EXPECT_TRUE(reply.suspects_waiting);
+  EXPECT_EQ(db.ask("SELECT count(*) FROM " + db.table() + " WHERE locked_by IS NOT NULL"), "1");
+}
+
 TEST_F(PostgresServer, ALostDispatchLockIsNoticedAndTakenOver) {
   auto const named = [&](std::string const& name) {
     return postgres::open(db.connection() + " application_name=" + name, db.options());

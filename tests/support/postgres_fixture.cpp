@@ -1,5 +1,9 @@
-// Starts and stops the PostgreSQL server that the cases of one ctest run share.
+// Starts and stops the PostgreSQL server that the cases of one ctest run share, or runs a program with its connection
+// string.
 //   outbox_postgres_fixture start|stop <file that describes it>
+//   outbox_postgres_fixture run <file> <program>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -10,21 +14,34 @@
 
 namespace {
 
-void stop(std::string const& file) {
+std::string text_of(std::string const& file) {
   std::ifstream in{file};
   std::stringstream text;
   text << in.rdbuf();
-  if (text.str().empty()) return;
-  auto const server = outbox::postgres_server::described(text.str());  // ends it, and removes its directory
+  return text.str();
+}
+
+void stop(std::string const& file) {
+  auto const text = text_of(file);
+  if (text.empty()) return;
+  auto const server = outbox::postgres_server::described(text);  // ends it, and removes its directory
   std::filesystem::remove(file);
+}
+
+int run(std::string const& file, char const* program) {
+  auto const server = outbox::postgres_server::described(text_of(file));
+  server->leave_running();
+  ::execl(program, program, server->connection().c_str(), nullptr);
+  return 127;
 }
 
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 3) return 2;
+  if (count < 3) return 2;
   std::string const file = words[2];
   try {
+    if (count == 4 && std::string_view{words[1]} == "run") return run(file, words[3]);
     stop(file);  // one that an interrupted run has left behind
     if (std::string_view{words[1]} == "stop") return 0;
     outbox::postgres_server server;

@@ -1,6 +1,7 @@
 // Joins a transaction of libpqxx: `writer.write(tx, …)` takes a pqxx::work as it takes one of ours.
 //
-// Header-only; include it and link libpqxx as ever. Statements run through pqxx. Versions 6.4 (Debian 12), 7 and 8.
+// Header-only; include it and link libpqxx as ever. Statements run through pqxx. Written for 6.4 (Debian 12, which the
+// tests use), and by version switches for 7 and 8.
 #pragma once
 
 #include <memory>
@@ -14,12 +15,6 @@
 #include <vector>
 
 namespace outbox::inline v0::adapt {
-
-#if PQXX_VERSION_MAJOR >= 7
-using pqxx_transaction = pqxx::transaction_base;
-#else
-using pqxx_transaction = pqxx::dbtransaction;
-#endif
 
 /// The connection below a pqxx transaction. No version hands it out, but each shows it to the classes that large
 /// objects are made of.
@@ -65,9 +60,14 @@ class pqxx_connection final : public postgres::caller_connection {
       return static_cast<std::int64_t>(result.affected_rows());
     } catch (pqxx::broken_connection const& e) {
       throw error{errc::unavailable, e.what()};
+    } catch (pqxx::serialization_failure const& e) {  // in 6.4 these two are no sql_error
+      throw postgres::error_with("40001", e.what());
+    } catch (pqxx::deadlock_detected const& e) {
+      throw postgres::error_with("40P01", e.what());
     } catch (pqxx::sql_error const& e) {
-      auto const state = e.sqlstate();
-      throw error{state == "23505" ? errc::duplicate_event : errc::store_failure, e.what(), state};
+      throw postgres::error_with(std::string{e.sqlstate()}, e.what());
+    } catch (pqxx::failure const& e) {
+      throw error{errc::store_failure, e.what()};
     }
   }
 
@@ -116,7 +116,7 @@ struct transaction_traits<Tx> {
   static transaction_ref join(Tx& tx) noexcept {
     static constexpr transaction_operations operations{
         .kind = "postgres",
-        .active = [](void const* t) noexcept { return adapt::pqxx_handle::of(base(t)) != nullptr; },
+        .active = [](void const* t) noexcept { return postgres::in_transaction(adapt::pqxx_handle::of(base(t))); },
         .enlist =
             [](void* t, std::shared_ptr<transaction_observer> observer) {
               auto* const raw = adapt::pqxx_handle::of(base(t));

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <outbox/detail/postgres_export.hpp>
+#include <outbox/error.hpp>
 #include <outbox/sql/connection.hpp>
 #include <outbox/transaction.hpp>
 #include <string>
@@ -29,6 +30,12 @@ class OUTBOX_POSTGRES_EXPORT caller_connection : public sql::connection {
 
 /// Has the observer told how the open transaction of `connection` ends; false if that cannot be seen.
 OUTBOX_POSTGRES_EXPORT bool watch_transaction(pg_conn* connection, std::shared_ptr<transaction_observer> observer);
+
+/// True between BEGIN and its end; false for null. No round trip.
+[[nodiscard]] OUTBOX_POSTGRES_EXPORT bool in_transaction(pg_conn const* connection) noexcept;
+
+/// What a SQLSTATE means; an empty one means that the connection was lost.
+[[nodiscard]] OUTBOX_POSTGRES_EXPORT error error_with(std::string const& sqlstate, std::string const& text);
 
 /// A parameter as PostgreSQL reads it, bytes and arrays included; nothing for NULL.
 [[nodiscard]] OUTBOX_POSTGRES_EXPORT std::optional<std::string> text_of(sql::value const& v);
