@@ -172,9 +172,11 @@ class postgres_store final : public sql::sql_store {
     retrying([&] { pool_.with([&](driver& d) { f(d); }); });
   }
   void with_reader(work const& f) override { with_writer(f); }
-  void with_caller(transaction_ref tx, work const& f) override;
 
  private:
+  /// Runs `f` on the caller's connection. Throws `error` (wrong_transaction) if it is not to this database.
+  void with_caller(transaction_ref tx, work const& f);
+
   // Conflicts with others are tried again, a few times.
   template <class F>
   static void retrying(F&& f) {

@@ -11,36 +11,18 @@
 
 namespace outbox::inline v0::sql {
 
+/// What every store sends alike.
 struct dialect {
   std::string kind;  ///< "sqlite", …
   std::string begin, commit, rollback;
 
-  // event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, available_at, created_at,
-  // inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, payload_bytes
-  std::string insert;
-
-  std::string due;         ///< now -> claimable rows in claim order: `row_columns`, then the claimable instant
-  std::string in_order;    ///< now -> pending rows by seq, without those that are delayed: the columns of `due`
-  std::string take;        ///< token, now, lease end, seq; the owner or NULL and the available_at that were seen
-  std::string kill;        ///< now, error, seq, the owner that was seen
-  std::string next_due;    ///< now -> claimable instants after it, event_type, aggregate_type
-  std::string next_grown;  ///< now, skip_recent -> the first insert that is due and still too young
   std::string lock_meta;   ///< So that nobody else changes it meanwhile; empty where `begin` does that.
   std::string read_meta;   ///< name -> value
   std::string write_meta;  ///< name, value
 
-  // Each ends with: seq, event_id, token. With seq 0 the row is found by its id.
-  std::string settle_done;     ///< now, progress
-  std::string settle_retry;    ///< counted, due, error, progress
-  std::string settle_defer;    ///< due, error or NULL, progress
-  std::string settle_dead;     ///< counted, now, error, progress
-  std::string settle_release;  ///< (nothing)
-  std::string renew;           ///< lease end
-
   std::string release_token;     ///< token, now
   std::string expire_others;     ///< now, incarnation + "/"
   std::string find;              ///< event_id -> `row_columns`
-  std::string exists;            ///< event_id, token
   std::string counts;            ///< -> status, count
   std::string announce;          ///< incarnation, name, version, mode, lease ms, held, lease end
   std::string forget_old_nodes;  ///< a day ago
@@ -52,6 +34,29 @@ struct dialect {
   std::string count_dead;        ///< type or NULL, aggregate or NULL
   std::string replay;            ///< now, event_id
   std::string replay_some;       ///< now, type or NULL, aggregate or NULL, died by, limit
+};
+
+/// What a database does row by row.
+struct row_statements {
+  // event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, available_at, created_at,
+  // inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, payload_bytes
+  std::string insert;
+
+  std::string due;         ///< now -> claimable rows in claim order: `row_columns`, then the claimable instant
+  std::string in_order;    ///< now -> pending rows by seq, without those that are delayed: the columns of `due`
+  std::string take;        ///< token, now, lease end, seq; the owner or NULL and the available_at that were seen
+  std::string kill;        ///< now, error, seq, the owner that was seen
+  std::string next_due;    ///< now -> claimable instants after it, event_type, aggregate_type
+  std::string next_grown;  ///< now, skip_recent -> the first insert that is due and still too young
+  std::string exists;      ///< event_id, token
+
+  // Each ends with: seq, event_id, token. With seq 0 the row is found by its id.
+  std::string settle_done;     ///< now, progress
+  std::string settle_retry;    ///< counted, due, error, progress
+  std::string settle_defer;    ///< due, error or NULL, progress
+  std::string settle_dead;     ///< counted, now, error, progress
+  std::string settle_release;  ///< (nothing)
+  std::string renew;           ///< lease end
 };
 
 /// What one event needs of its INSERT: a statement that is not prepared costs by the column.
@@ -105,5 +110,6 @@ struct array_statements {
                                                                            std::string const& schema);
 
 [[nodiscard]] OUTBOX_SQL_EXPORT dialect sqlite_statements(std::string const& table);
+[[nodiscard]] OUTBOX_SQL_EXPORT row_statements sqlite_row_statements(std::string const& table);
 
 }  // namespace outbox::inline v0::sql

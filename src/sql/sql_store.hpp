@@ -1,5 +1,5 @@
-// One store for every SQL database: the protocol in terms of a dialect's statements. A database adds its connections,
-// and overrides what it can do in fewer statements.
+// What the stores of all SQL databases share. A database adds its connections, and how rows are written, claimed,
+// settled and renewed: row by row (row_store), or many at once.
 #pragma once
 
 #include <functional>
@@ -17,10 +17,6 @@ class OUTBOX_SQL_EXPORT sql_store : public store, public inspector {
   ~sql_store() override;
 
   store_capabilities capabilities() const noexcept override;
-  void insert(transaction_ref tx, std::span<insertion const> rows) override;
-  claim_reply claim(claim_request const& request) override;
-  std::vector<bool> settle(std::span<settlement const> items) override;
-  std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::string_view token) override;
   void announce(node_row const& node) override;
   void retire(std::string_view incarnation) override;
@@ -49,9 +45,6 @@ class OUTBOX_SQL_EXPORT sql_store : public store, public inspector {
   virtual void with_writer(work const& f) = 0;
   virtual void with_reader(work const& f) = 0;
 
-  /// Runs `f` on the caller's connection. Throws `error` (wrong_transaction) if it is not to this database.
-  virtual void with_caller(transaction_ref tx, work const& f) = 0;
-
   /// In a transaction of its own on the writer; rolled back if `f` throws.
   void in_transaction(work const& f);
 
@@ -59,13 +52,8 @@ class OUTBOX_SQL_EXPORT sql_store : public store, public inspector {
   [[nodiscard]] dialect const& statements() const noexcept { return dialect_; }
 
  private:
-  struct candidates;
-  [[nodiscard]] candidates choose(connection& c, claim_request const& request, claim_reply& reply);
-  void take(connection& c, claim_request const& request, candidates& chosen, claim_reply& reply);
-  void look_ahead(connection& c, claim_request const& request, claim_reply& reply);
   [[nodiscard]] std::vector<route_pause> read_pauses(connection& c);
   bool change_pauses(std::function<bool(std::vector<route_pause>&)> const& change);
-  [[nodiscard]] std::int64_t settle_one(connection& c, settlement const& s);
 
   dialect dialect_;
 };

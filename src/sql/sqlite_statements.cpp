@@ -33,51 +33,10 @@ dialect sqlite_statements(std::string const& table) {
   d.begin = "BEGIN IMMEDIATE";
   d.commit = "COMMIT";
   d.rollback = "ROLLBACK";
-  d.insert =
-      t("INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, "
-        "status, attempts, "
-        "available_at, created_at, inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, "
-        "payload_bytes) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)");
-
-  d.due = t("SELECT " ROW_COLUMNS ", " CLAIMABLE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
-            " <= ?1 ORDER BY " CLAIMABLE ", seq");
-  // What is pending is found in the index of what can be claimed, however many rows are done; then sorted.
-  d.in_order =
-      t("SELECT " ROW_COLUMNS ", " CLAIMABLE
-        " FROM outbox_event WHERE seq IN (SELECT seq FROM outbox_event INDEXED BY outbox_event_due WHERE " PENDING
-        " AND (" CLAIMABLE " <= ?1 OR status = 2 OR last_error IS NOT NULL OR locked_by IS NOT NULL)) ORDER BY seq");
-  d.take =
-      t("UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL), locked_by = ?1, locked_at = ?2, "
-        "lease_until = ?3 "
-        "WHERE seq = ?4 AND " PENDING " AND " CLAIMABLE " <= ?2 AND locked_by IS ?5 AND available_at = ?6");
-  d.kill =
-      t("UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL), status = 3, done_at = ?1, last_error = "
-        "?2, " NO_OWNER " WHERE seq = ?3 AND " PENDING " AND " CLAIMABLE " <= ?1 AND locked_by IS ?4");
-  d.next_due = t("SELECT " CLAIMABLE ", event_type, aggregate_type FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
-                 " > ?1 ORDER BY " CLAIMABLE);
-  d.next_grown = t("SELECT min(coalesce(inserted_at, created_at)) FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
-                   " <= ?1 AND coalesce(inserted_at, created_at) > ?2");
-
   d.read_meta = t("SELECT value FROM outbox_meta WHERE name = ?1");
   d.write_meta =
       t("INSERT INTO outbox_meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = "
         "excluded.value");
-
-  d.settle_done =
-      t("UPDATE outbox_event SET status = 1, done_at = ?1, progress = ?2, last_error = NULL, crashes = 0, " NO_OWNER
-            OWNED(3, 4, 5));
-  d.settle_retry =
-      t("UPDATE outbox_event SET status = 2, attempts = attempts + ?1, available_at = ?2, last_error = ?3, progress = "
-        "?4, crashes = 0, " NO_OWNER OWNED(5, 6, 7));
-  d.settle_defer =
-      t("UPDATE outbox_event SET status = 0, available_at = ?1, last_error = coalesce(?2, last_error), progress = ?3, "
-        "crashes = 0, " NO_OWNER OWNED(4, 5, 6));
-  d.settle_dead =
-      t("UPDATE outbox_event SET status = 3, attempts = attempts + ?1, done_at = ?2, last_error = ?3, progress = ?4, "
-        "crashes = 0, " NO_OWNER OWNED(5, 6, 7));
-  d.settle_release = t("UPDATE outbox_event SET " NO_OWNER OWNED(1, 2, 3));
-  d.renew = t("UPDATE outbox_event SET lease_until = ?1" OWNED(2, 3, 4));
 
   // A live lease is a claimable instant after now, so the index leads to what is owned and past what is due.
   d.release_token =
@@ -86,7 +45,6 @@ dialect sqlite_statements(std::string const& table) {
       t("UPDATE outbox_event SET lease_until = ?1 WHERE " PENDING " AND " CLAIMABLE
         " > ?1 AND locked_by IS NOT NULL AND lease_until > ?1 AND substr(locked_by, 1, length(?2)) <> ?2");
   d.find = t("SELECT " ROW_COLUMNS " FROM outbox_event WHERE event_id = ?1");
-  d.exists = t("SELECT 1 FROM outbox_event WHERE event_id = ?1 AND coalesce(locked_by, '') = ?2");
   d.counts = t("SELECT status, count(*) FROM outbox_event GROUP BY status");
 
   d.announce = t(
@@ -125,6 +83,53 @@ dialect sqlite_statements(std::string const& table) {
                     "IS NULL OR event_type = ?2) "
                     "AND (?3 IS NULL OR aggregate_type = ?3) AND done_at <= ?4 ORDER BY seq LIMIT ?5)");
   return d;
+}
+
+row_statements sqlite_row_statements(std::string const& table) {
+  auto const t = [&](std::string_view sql) { return with_table(sql, table); };
+  row_statements r;
+  r.insert =
+      t("INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, "
+        "status, attempts, "
+        "available_at, created_at, inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, "
+        "payload_bytes) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)");
+
+  r.due = t("SELECT " ROW_COLUMNS ", " CLAIMABLE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
+            " <= ?1 ORDER BY " CLAIMABLE ", seq");
+  // What is pending is found in the index of what can be claimed, however many rows are done; then sorted.
+  r.in_order =
+      t("SELECT " ROW_COLUMNS ", " CLAIMABLE
+        " FROM outbox_event WHERE seq IN (SELECT seq FROM outbox_event INDEXED BY outbox_event_due WHERE " PENDING
+        " AND (" CLAIMABLE " <= ?1 OR status = 2 OR last_error IS NOT NULL OR locked_by IS NOT NULL)) ORDER BY seq");
+  r.take =
+      t("UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL), locked_by = ?1, locked_at = ?2, "
+        "lease_until = ?3 "
+        "WHERE seq = ?4 AND " PENDING " AND " CLAIMABLE " <= ?2 AND locked_by IS ?5 AND available_at = ?6");
+  r.kill =
+      t("UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL), status = 3, done_at = ?1, last_error = "
+        "?2, " NO_OWNER " WHERE seq = ?3 AND " PENDING " AND " CLAIMABLE " <= ?1 AND locked_by IS ?4");
+  r.next_due = t("SELECT " CLAIMABLE ", event_type, aggregate_type FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
+                 " > ?1 ORDER BY " CLAIMABLE);
+  r.next_grown = t("SELECT min(coalesce(inserted_at, created_at)) FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
+                   " <= ?1 AND coalesce(inserted_at, created_at) > ?2");
+
+  r.settle_done =
+      t("UPDATE outbox_event SET status = 1, done_at = ?1, progress = ?2, last_error = NULL, crashes = 0, " NO_OWNER
+            OWNED(3, 4, 5));
+  r.settle_retry =
+      t("UPDATE outbox_event SET status = 2, attempts = attempts + ?1, available_at = ?2, last_error = ?3, progress = "
+        "?4, crashes = 0, " NO_OWNER OWNED(5, 6, 7));
+  r.settle_defer =
+      t("UPDATE outbox_event SET status = 0, available_at = ?1, last_error = coalesce(?2, last_error), progress = ?3, "
+        "crashes = 0, " NO_OWNER OWNED(4, 5, 6));
+  r.settle_dead =
+      t("UPDATE outbox_event SET status = 3, attempts = attempts + ?1, done_at = ?2, last_error = ?3, progress = ?4, "
+        "crashes = 0, " NO_OWNER OWNED(5, 6, 7));
+  r.settle_release = t("UPDATE outbox_event SET " NO_OWNER OWNED(1, 2, 3));
+  r.renew = t("UPDATE outbox_event SET lease_until = ?1" OWNED(2, 3, 4));
+  r.exists = t("SELECT 1 FROM outbox_event WHERE event_id = ?1 AND coalesce(locked_by, '') = ?2");
+  return r;
 }
 
 }  // namespace outbox::inline v0::sql

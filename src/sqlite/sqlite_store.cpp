@@ -2,7 +2,7 @@
 #include <outbox/error.hpp>
 #include <outbox/sqlite.hpp>
 
-#include "sql/sql_store.hpp"
+#include "sql/row_store.hpp"
 #include "sql/table_name.hpp"
 #include "sqlite/dispatch_lock.hpp"
 #include "sqlite/driver.hpp"
@@ -24,10 +24,10 @@ struct own_connection {
   std::mutex mutex;
 };
 
-class sqlite_store final : public sql::sql_store, public std::enable_shared_from_this<sqlite_store> {
+class sqlite_store final : public sql::row_store, public std::enable_shared_from_this<sqlite_store> {
  public:
   sqlite_store(std::string const& path, options o, std::shared_ptr<clock const> c)
-      : sql_store{sql::sqlite_statements(o.table)},
+      : row_store{sql::sqlite_statements(o.table), sql::sqlite_row_statements(o.table)},
         options_{std::move(o)},
         clock_{std::move(c)},
         writer_{path, options_, *clock_},
@@ -82,7 +82,7 @@ class sqlite_store final : public sql::sql_store, public std::enable_shared_from
     if (auto* const ours = static_cast<transaction*>(tx.session())) {
       auto& s = transaction_access::session(*ours);
       check_file(s.file());
-      transaction_access::wrote(*ours, statements().exists);
+      transaction_access::wrote(*ours, row_by_row().exists);
       s.statements().use_clock(*clock_);
       f(s.statements());
       return;

@@ -187,19 +187,20 @@ TEST_F(Schema, R8_StatementsGoThroughTheirIndex) {
     return result;
   };
   auto const d = sql::sqlite_statements("outbox_event");
+  auto const r = sql::sqlite_row_statements("outbox_event");
   auto const searches = [&](std::string const& sql, std::string const& how) {
     auto const p = plan(sql);
     EXPECT_THAT(p, HasSubstr(how)) << sql;
     EXPECT_THAT(p, ::testing::Not(HasSubstr("SCAN"))) << sql;
     EXPECT_THAT(p, ::testing::Not(HasSubstr("TEMP B-TREE"))) << sql;
   };
-  searches(d.due, "USING INDEX outbox_event_due (<expr><?)");
-  searches(d.next_due, "USING INDEX outbox_event_due (<expr>>?)");
+  searches(r.due, "USING INDEX outbox_event_due (<expr><?)");
+  searches(r.next_due, "USING INDEX outbox_event_due (<expr>>?)");
   searches(d.release_token, "USING INDEX outbox_event_due (<expr>>?)");
   searches(d.expire_others, "USING INDEX outbox_event_due (<expr>>?)");
-  searches(d.take, "USING INTEGER PRIMARY KEY");
-  searches(d.settle_done, "USING INTEGER PRIMARY KEY");
-  searches(d.renew, "USING INTEGER PRIMARY KEY");
+  searches(r.take, "USING INTEGER PRIMARY KEY");
+  searches(r.settle_done, "USING INTEGER PRIMARY KEY");
+  searches(r.renew, "USING INTEGER PRIMARY KEY");
   searches(d.purge, "USING INDEX outbox_event_ended (done_at<?)");
   EXPECT_THAT(plan(d.dead), HasSubstr("outbox_event_dead"));
   EXPECT_THAT(plan(d.replay_some), HasSubstr("outbox_event_dead"));

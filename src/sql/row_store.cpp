@@ -1,0 +1,228 @@
+#include "sql/row_store.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <outbox/error.hpp>
+
+#include "core/claim_filter.hpp"
+#include "core/header_codec.hpp"
+#include "sql/sql_rows.hpp"
+
+namespace outbox::inline v0::sql {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::string_view aggregate_type_of(row const& r, int column) {
+  return r.null(column) ? global_aggregate : r.text(column);
+}
+
+value or_null(std::string const& s) { return s.empty() ? value{} : value{std::string_view{s}}; }
+
+// Rows in primary-key order: two nodes that settle at once lock in the same order. A row that is named twice stays in
+// its order.
+template <class Items, class Key>
+std::vector<std::size_t> in_key_order(Items const& items, Key key) {
+  std::vector<std::size_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    auto const& x = key(items[a]);
+    auto const& y = key(items[b]);
+    return std::tie(x.locator, x.id) < std::tie(y.locator, y.id);
+  });
+  return order;
+}
+
+// Several rows, all or none, whatever the caller does with an error: what a failed write left behind would carry a
+// token that nobody knows any more.
+class all_or_none {
+ public:
+  explicit all_or_none(connection& c) : c_{c} { c_.execute("SAVEPOINT outbox_write"); }
+  all_or_none(all_or_none const&) = delete;
+  all_or_none& operator=(all_or_none const&) = delete;
+  ~all_or_none() {
+    if (whole_) return;
+    try {
+      if (c_.in_transaction()) {
+        c_.execute("ROLLBACK TO outbox_write");
+        c_.execute("RELEASE outbox_write");
+      }
+    } catch (error const&) {  // NOLINT(bugprone-empty-catch): what went wrong first is what counts
+    }
+  }
+  void done() {
+    c_.execute("RELEASE outbox_write");
+    whole_ = true;
+  }
+
+ private:
+  connection& c_;
+  bool whole_ = false;
+};
+
+}  // namespace
+
+row_store::row_store(dialect d, row_statements r) : sql_store{std::move(d)}, rows_{std::move(r)} {}
+row_store::~row_store() = default;
+
+void row_store::insert(transaction_ref tx, std::span<insertion const> rows) {
+  with_caller(tx, [&](connection& c) {
+    std::optional<all_or_none> guard;
+    if (rows.size() > 1) guard.emplace(c);  // one statement is whole by itself
+    for (auto const& i : rows) {
+      auto const headers = core::encode_headers(i.what->headers());
+      c.execute(rows_.insert, insert_parameters(i, headers), {});
+    }
+    if (guard) guard->done();
+  });
+}
+
+// Rows as they were seen. Each is taken only if it is still so.
+struct row_store::candidates {
+  struct seen {
+    owner_token owner;
+    std::string available_at;  ///< As text: every settlement writes another.
+  };
+  std::vector<claimed_row> take;
+  std::vector<seen> taken_from;  ///< One per row of `take`.
+  struct kill {
+    std::int64_t seq;
+    owner_token owner;
+    killed_row row;
+  };
+  std::vector<kill> killed;
+
+  [[nodiscard]] bool empty() const noexcept { return take.empty() && killed.empty(); }
+};
+
+// Looks first, without a lock, and takes second, in a transaction that does nothing else: however much there is to look
+// at, writers wait only for the taking.
+claim_reply row_store::claim(claim_request const& request) {
+  claim_reply reply;
+  candidates chosen;
+  with_reader([&](connection& c) {
+    reply.now = now();
+    chosen = choose(c, request, reply);
+    look_ahead(c, request, reply);
+  });
+  if (!chosen.empty()) in_transaction([&](connection& c) { take(c, request, chosen, reply); });
+  return reply;
+}
+
+// Walks the rows in claim order and stops as soon as there is enough: what lies behind costs nothing.
+row_store::candidates row_store::choose(connection& c, claim_request const& request, claim_reply& reply) {
+  using choice = core::claim_filter::choice;
+  candidates chosen;
+  core::claim_filter filter{request, reply};
+  c.execute(request.in_order ? rows_.in_order : rows_.due, {reply.now}, [&](row const& r) {
+    if (core::paused(request.pauses, aggregate_type_of(r, 3), r.text(2))) return true;
+    std::string malformed;
+    auto v = read_row(r, malformed);
+    bool const owned = !v.locked_by.empty();
+    auto const crashes = v.crashes + (owned ? 1 : 0);
+    switch (filter.consider({.event_type = v.event.type(),
+                             .aggregate_type = v.event.aggregate_type(),
+                             .owned = owned,
+                             .tried = v.status == event_status::retry || !v.last_error.empty(),
+                             .crashes = v.crashes,
+                             .inserted_at = v.inserted_at,
+                             .claimable_at = r.time(columns_of_a_row).value_or(reply.now),
+                             .bytes = v.event.size_bytes()})) {
+      case choice::stop: return false;
+      case choice::leave: return true;
+      case choice::kill:
+        chosen.killed.push_back({v.seq, std::move(v.locked_by), {v.event.id(), v.event.type(), crashes}});
+        return true;
+      case choice::take: break;
+    }
+    chosen.taken_from.push_back({std::move(v.locked_by), std::string{r.text(available_at_column)}});
+    chosen.take.push_back({.handle = {v.event.id(), request.token, v.seq},
+                           .event = v.event,
+                           .attempts = v.attempts,
+                           .crashes = crashes,
+                           .tried = v.status == event_status::retry,
+                           .progress = std::move(v.progress),
+                           .malformed = std::move(malformed)});
+    return true;
+  });
+  return chosen;
+}
+
+void row_store::take(connection& c, claim_request const& request, candidates& chosen, claim_reply& reply) {
+  for (auto& k : chosen.killed) {
+    auto const why =
+        "crash budget exhausted: " + std::to_string(k.row.crashes) + " processes ended while they held this event";
+    if (c.execute(rows_.kill, {from_now{}, std::string_view{why}, k.seq, or_null(k.owner)}) > 0)
+      reply.killed.push_back(std::move(k.row));
+  }
+  for (std::size_t i = 0; i < chosen.take.size(); ++i) {
+    auto& t = chosen.take[i];
+    auto const& seen = chosen.taken_from[i];
+    if (c.execute(rows_.take, {std::string_view{request.token}, from_now{}, from_now{request.lease}, t.handle.locator,
+                               or_null(seen.owner), std::string_view{seen.available_at}}) > 0) {
+      reply.rows.push_back(std::move(t));
+    }
+  }
+}
+
+void row_store::look_ahead(connection& c, claim_request const& request, claim_reply& reply) {
+  auto const earlier = [&](std::optional<instant> at) {
+    if (at && (!reply.next_due || *at < *reply.next_due)) reply.next_due = at;
+  };
+  c.execute(rows_.next_due, {reply.now}, [&](row const& r) {
+    if (core::paused(request.pauses, aggregate_type_of(r, 2), r.text(1))) return true;
+    earlier(r.time(0));
+    return false;
+  });
+  if (request.skip_recent.count() == 0) return;
+  c.execute(rows_.next_grown, {reply.now, reply.now - request.skip_recent}, [&](row const& r) {
+    auto const at = r.time(0);
+    earlier(at ? std::optional{*at + request.skip_recent} : std::nullopt);
+    return false;
+  });
+}
+
+std::int64_t row_store::settle_one(connection& c, settlement const& s) {
+  value const seq = s.row.locator;
+  value const id = std::string_view{s.row.id};
+  value const token = std::string_view{s.row.token};
+  value const counted = std::int64_t{s.counted};
+  value const error = std::string_view{s.error};
+  value const progress = or_null(s.progress);
+  switch (s.what) {
+    case outcome::delivered: return c.execute(rows_.settle_done, {from_now{}, progress, seq, id, token});
+    case outcome::retry:
+      return c.execute(rows_.settle_retry, {counted, from_now{s.delay}, error, progress, seq, id, token});
+    case outcome::defer:
+      return c.execute(rows_.settle_defer, {from_now{s.delay}, or_null(s.error), progress, seq, id, token});
+    case outcome::dead: return c.execute(rows_.settle_dead, {counted, from_now{}, error, progress, seq, id, token});
+    case outcome::release: return c.execute(rows_.settle_release, {seq, id, token});
+  }
+  return 0;
+}
+
+std::vector<bool> row_store::settle(std::span<settlement const> items) {
+  std::vector<bool> applied(items.size(), false);
+  if (items.empty()) return applied;
+  auto const order = in_key_order(items, [](settlement const& s) -> row_handle const& { return s.row; });
+  in_transaction([&](connection& c) {
+    for (auto const i : order) applied[i] = settle_one(c, items[i]) > 0;
+  });
+  return applied;
+}
+
+std::vector<bool> row_store::renew(std::span<row_handle const> rows, milliseconds lease) {
+  std::vector<bool> kept(rows.size(), false);
+  if (rows.empty()) return kept;
+  auto const order = in_key_order(rows, [](row_handle const& h) -> row_handle const& { return h; });
+  in_transaction([&](connection& c) {
+    for (auto const i : order) {
+      auto const& h = rows[i];
+      kept[i] =
+          c.execute(rows_.renew, {from_now{lease}, h.locator, std::string_view{h.id}, std::string_view{h.token}}) > 0;
+    }
+  });
+  return kept;
+}
+
+}  // namespace outbox::inline v0::sql
