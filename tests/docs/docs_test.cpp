@@ -7,6 +7,7 @@
 #include <map>
 #include <outbox/memory.hpp>
 #include <outbox/outbox.hpp>
+#include <outbox/postgres.hpp>
 #include <outbox/sqlite.hpp>
 #include <regex>
 #include <string>
@@ -441,6 +442,18 @@ option_list options_of(outbox::sqlite::options const& o) {
           {"clock", unset(!clock, "the machine's clock")}};
 }
 
+option_list options_of(outbox::postgres::options const& o) {
+  auto const& [table, schema, connections, timeout, migrate, adopt_jsonb, notify, log] = o;
+  return {{"table", table},
+          {"schema", unset(schema.empty(), "the current schema")},
+          {"connections", text(connections)},
+          {"timeout", text(timeout)},
+          {"migrate", text(migrate)},
+          {"adopt_jsonb", adopt_jsonb == outbox::postgres::jsonb::convert ? "convert" : "keep"},
+          {"notify", text(notify)},
+          {"log", text(log)}};
+}
+
 option_list options_of(outbox::memory::options const& o) {
   auto const& [clock, erase_done, at_commit] = o;
   return {{"clock", unset(!clock, "the machine's clock")},
@@ -449,9 +462,9 @@ option_list options_of(outbox::memory::options const& o) {
 }
 
 template <class Options>
-void expect_section(std::string const& section) {
+void expect_section(std::string const& section, std::string const& page = "reference/options.md") {
   SCOPED_TRACE(section);
-  auto const rows = rows_of("reference/options.md", section);
+  auto const rows = rows_of(page, section);
   strings fields;
   strings values;
   for (auto const& [field, value] : options_of(Options{})) {
@@ -479,6 +492,7 @@ TEST(Docs, OptionsAreCompleteAndHaveTheDefaultsOfTheHeaders) {
   expect_section<outbox::route_options>("route_options");
   expect_section<outbox::batch_options>("batch_options");
   expect_section<outbox::sqlite::options>("sqlite::options");
+  expect_section<outbox::postgres::options>("Options", "reference/postgres.md");
   expect_section<outbox::memory::options>("memory::options");
 }
 

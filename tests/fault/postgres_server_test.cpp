@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <libpq-fe.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <outbox/outbox.hpp>
 #include <outbox/postgres.hpp>
 #include <outbox/testing.hpp>
@@ -13,6 +16,7 @@
 #include "support/pgbouncer.hpp"
 #include "support/postgres_database.hpp"
 #include "support/tcp_proxy.hpp"
+#include "support/temporary_directory.hpp"
 #include "support/waiting.hpp"
 
 namespace outbox {
@@ -511,6 +515,49 @@ TEST_F(PostgresServer, NotifyIsOffByDefault) {
   static_cast<void>(s->inspect().counts());
   EXPECT_EQ(db.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'quiet' AND query LIKE 'LISTEN%'"),
             "0");
+}
+
+// A server that speaks TLS only, with a certificate of its own.
+TEST_F(PostgresServer, TlsIsPassedOnToLibpq) {
+  temporary_directory const dir;
+  auto const key = dir / "server.key";
+  auto const certificate = dir / "server.crt";
+  auto const made = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout " + key + " -out " +
+                    certificate + " 2>/dev/null";
+  ASSERT_EQ(std::system(made.c_str()), 0) << "is openssl installed?";
+  std::filesystem::permissions(dir.string(), std::filesystem::perms::all);
+  std::filesystem::permissions(key, std::filesystem::perms::owner_read);
+  ASSERT_TRUE(::geteuid() != 0 || ::chown(key.c_str(), 65534, 65534) == 0);
+  postgres_server server{{.settings = {"ssl=on", "ssl_key_file=" + key, "ssl_cert_file=" + certificate}}};
+  postgres_database own{"postgres", server};
+  auto const secure = own.connection() + " application_name=secure sslmode=verify-ca sslrootcert=" + certificate;
+  auto const s = postgres::open(secure, own.options());
+  auto o = options(s);
+  std::size_t bytes = 0;
+  o.listeners = {};
+  o.listeners.on("t", [&](delivery const& d) {
+    bytes += d.event.payload().size();
+    seen.add(d.id);
+  });
+  auto n = multi_node(std::move(o));
+  auto w = writer_only({.store = s, .log = nullptr});
+  postgres::connection c{secure};
+  std::string const large = '"' + std::string(500'000, 'x') + '"';
+  for (int i = 0; i < 20; ++i) {
+    postgres::transaction tx{c};
+    w.writer().write(tx, "t", large);
+    tx.commit();
+  }
+  n.start();  // claims it all in large replies
+  ASSERT_TRUE(seen.reach(20));
+  EXPECT_EQ(bytes, 20 * large.size());
+  EXPECT_EQ(own.ask("SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = "
+                    "'secure'"),
+            "t");
+  auto const e = thrown_by([&] {
+    static_cast<void>(postgres::open(own.connection() + " sslmode=verify-ca sslrootcert=/nowhere", own.options()));
+  });
+  EXPECT_TRUE(e.transient()) << e.what();
 }
 
 class PostgresPooler : public PostgresServer {
