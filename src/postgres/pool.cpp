@@ -18,8 +18,10 @@ void clean(PGconn* c) noexcept {
 
 // A server that ends a session says so first, and only the next look sees that the connection is closed.
 bool looks_alive(PGconn* c) noexcept {
-  return PQconsumeInput(c) != 0 && PQconsumeInput(c) != 0 && PQstatus(c) == CONNECTION_OK &&
-         PQtransactionStatus(c) == PQTRANS_IDLE;
+  for (int look = 0; look < 2; ++look) {
+    if (PQconsumeInput(c) == 0) return false;
+  }
+  return PQstatus(c) == CONNECTION_OK && PQtransactionStatus(c) == PQTRANS_IDLE;
 }
 
 bool behind_pooler(PGconn* c) {
