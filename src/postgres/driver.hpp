@@ -4,7 +4,6 @@
 #include <libpq-fe.h>
 
 #include <chrono>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <outbox/detail/postgres_adapter.hpp>

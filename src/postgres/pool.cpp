@@ -24,6 +24,11 @@ bool looks_alive(PGconn* c) noexcept {
   return PQstatus(c) == CONNECTION_OK && PQtransactionStatus(c) == PQTRANS_IDLE;
 }
 
+void allow_silence(PGconn* c) {
+  constexpr int with_idle_timeout = 140'000;
+  if (PQserverVersion(c) >= with_idle_timeout) run(c, "SET idle_session_timeout = 0");
+}
+
 bool behind_pooler(PGconn* c) {
   result_handle const r{PQexec(c, "SELECT pg_backend_pid()")};
   if (PQresultStatus(r.get()) != PGRES_TUPLES_OK) throw error_of(c, r.get(), "cannot ask the server who it is");
@@ -38,10 +43,9 @@ std::unique_ptr<own_connection> connect_own(std::string const& connection_string
     auto settings = "SET statement_timeout = " + limit + "; SET idle_in_transaction_session_timeout = " + limit +
                     "; SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; "
                     "SET plan_cache_mode = force_generic_plan";
-    constexpr int with_idle_timeout = 140'000;
-    if (PQserverVersion(c.get()) >= with_idle_timeout) settings += "; SET idle_session_timeout = 0";
     for (auto const s : plan_settings) settings += "; SET " + std::string{s};
     run(c.get(), settings);
+    allow_silence(c.get());
   }
   PQsetnonblocking(c.get(), 1);
   auto* const raw = c.get();

@@ -25,6 +25,9 @@ inline constexpr std::string_view plan_settings[] = {"enable_sort = off", "enabl
 /// True unless the server has ended the session, as far as is known without a round trip.
 [[nodiscard]] bool looks_alive(PGconn* c) noexcept;
 
+/// Lets a session be silent for as long as it likes; servers before 14 do so anyway.
+void allow_silence(PGconn* c);
+
 /// Whether whoever answers is the server itself. A pooler gives out a process id of its own.
 [[nodiscard]] bool behind_pooler(PGconn* c);
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <outbox/error.hpp>

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "postgres/pool.hpp"
+
 namespace outbox::inline v0::postgres {
 namespace {
 
@@ -57,8 +59,7 @@ void wake_line::ring() noexcept {
 
 void wake_line::connect_and_listen() {
   conn_ = connect(connection_string_, timeout_);
-  constexpr int with_idle_timeout = 140'000;
-  if (PQserverVersion(conn_.get()) >= with_idle_timeout) run(conn_.get(), "SET idle_session_timeout = 0");
+  allow_silence(conn_.get());
   run(conn_.get(), "LISTEN " + channel_);
 }
 

@@ -110,11 +110,9 @@ std::string insert_many(bool rich, bool delayed) {
       "event_id, event_type, aggregate_type, aggregate_id, payload, created_at, locked_by, locked_at, lease_until, "
       "available_at";
   std::string values =
-      "u.id, u.type, u.aggregate, u.aggregate_id, u.payload::json, u.created::timestamptz, u.token, CASE WHEN u.token "
-      "IS "
-      "NOT NULL THEN clock_timestamp() END, CASE WHEN u.token IS NOT NULL THEN clock_timestamp() + $8::bigint * "
-      "interval "
-      "'1 microsecond' END, ";
+      "u.id, u.type, u.aggregate, u.aggregate_id, u.payload::json, u.created::timestamptz, u.token, "
+      "CASE WHEN u.token IS NOT NULL THEN clock_timestamp() END, "
+      "CASE WHEN u.token IS NOT NULL THEN clock_timestamp() + $8::bigint * interval '1 microsecond' END, ";
   std::string arrays = "$1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[]";
   std::string names = "id, type, aggregate, aggregate_id, payload, created, token";
   int next = 9;

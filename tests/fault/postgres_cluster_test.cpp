@@ -40,6 +40,23 @@ class PostgresCluster : public ::testing::Test {
   explicit PostgresCluster(postgres_server& server = postgres_server::shared()) : db{"postgres", server} {
     db.execute("CREATE TABLE " + db.table("orders") + " (id text PRIMARY KEY)");
     static_cast<void>(db.open());
+    watch_every_change();
+  }
+
+  // The database itself notes what no node may do: take a row from a live owner (I6), touch one that has ended (I4), or
+  // end one that nobody holds (I6).
+  void watch_every_change() {
+    db.execute("CREATE TABLE " + db.table("violations") + " (what text)");
+    db.execute("CREATE FUNCTION " + db.table("watch") + "() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN " +
+               "IF OLD.status IN (1, 3) THEN INSERT INTO " + db.table("violations") +
+               " VALUES ('I4: ' || OLD.event_id); END IF; " +
+               "IF OLD.locked_by IS NOT NULL AND NEW.locked_by IS NOT NULL AND NEW.locked_by <> OLD.locked_by AND " +
+               "OLD.lease_until > clock_timestamp() THEN INSERT INTO " + db.table("violations") +
+               " VALUES ('I6: ' || OLD.event_id || ' was taken from ' || OLD.locked_by); END IF; " +
+               "IF NEW.status IN (1, 3) AND OLD.locked_by IS NULL THEN INSERT INTO " + db.table("violations") +
+               " VALUES ('I6: ' || OLD.event_id || ' was ended without an owner'); END IF; " + "RETURN NEW; END $$");
+    db.execute("CREATE TRIGGER watch BEFORE UPDATE ON " + db.table() + " FOR EACH ROW EXECUTE FUNCTION " +
+               db.table("watch") + "()");
   }
 
   member begin(std::string const& name, std::string const& role, int events) {
@@ -96,6 +113,7 @@ class PostgresCluster : public ::testing::Test {
                      " ON id = event_id WHERE id IS NULL OR event_id IS NULL"),
               "0")
         << "an event without its order, or an order without its event";
+    EXPECT_EQ(db.ask("SELECT coalesce(string_agg(what, '; '), '') FROM " + db.table("violations")), "");
     for (auto const& id : l.committed) EXPECT_TRUE(l.delivered.contains(id)) << "I1: " << id;
     auto const rows = db.ask("SELECT count(*) FROM " + db.table("orders"));
     EXPECT_EQ(rows, std::to_string(l.delivered.size())) << "I1, I2";
@@ -104,6 +122,17 @@ class PostgresCluster : public ::testing::Test {
   temporary_directory dir;
   postgres_database db;
 };
+
+TEST_F(PostgresCluster, TheWatchSeesWhatItIsThereFor) {
+  db.execute("INSERT INTO " + db.table() +
+             " (event_id, event_type, payload, status, available_at, created_at, locked_by, lease_until) VALUES "
+             "('held', 't', '1', 0, now(), now(), 'a/1', now() + interval '1 h'), "
+             "('free', 't', '1', 0, now(), now(), NULL, NULL), ('done', 't', '1', 1, now(), now(), NULL, NULL)");
+  db.execute("UPDATE " + db.table() + " SET locked_by = 'b/1' WHERE event_id = 'held'");
+  db.execute("UPDATE " + db.table() + " SET status = 1 WHERE event_id = 'free'");
+  db.execute("UPDATE " + db.table() + " SET status = 0 WHERE event_id = 'done'");
+  EXPECT_EQ(db.ask("SELECT string_agg(left(what, 2), ' ' ORDER BY what) FROM " + db.table("violations")), "I4 I6 I6");
+}
 
 TEST_F(PostgresCluster, I7_FourNodesAndFourWritersDeliverEachEventExactlyOnce) {
   constexpr int each = 2780;  // of which every tenth is rolled back

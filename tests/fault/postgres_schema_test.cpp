@@ -147,6 +147,21 @@ TEST_F(PostgresSchema, AfterAdoptionNewRowsFollowTheOldOnes) {
   EXPECT_EQ(s->inspect().find("later")->seq, 4);
 }
 
+// Defaults are computed in the order of the columns: the transaction has its number before the row has its own.
+TEST_F(PostgresSchema, I5_TheTransactionIsNumberedBeforeTheRow) {
+  auto const in_order = [&] {
+    return db.ask("SELECT (SELECT attnum FROM pg_attribute WHERE attrelid = '" + db.table() +
+                  "'::regclass AND attname = 'written_by') < (SELECT attnum FROM pg_attribute WHERE attrelid = '" +
+                  db.table() + "'::regclass AND attname = 'seq')");
+  };
+  migrate();
+  EXPECT_EQ(in_order(), "t");
+  db.execute("DROP TABLE " + db.table() + ", " + db.table("outbox_meta") + ", " + db.table("outbox_node"));
+  make_plain_table("JSON", "TIMESTAMPTZ");
+  migrate();
+  EXPECT_EQ(in_order(), "t") << "adopted";
+}
+
 TEST_F(PostgresSchema, JsonbIsConverted) {
   make_plain_table("JSONB", "TIMESTAMPTZ");
   EXPECT_TRUE(migrate().warnings.empty());

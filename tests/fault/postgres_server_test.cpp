@@ -509,6 +509,17 @@ TEST_F(PostgresServer, NotifyWakesNodesInOtherProcesses) {
   EXPECT_TRUE(settled());
 }
 
+TEST_F(PostgresServer, WhatIsSaidAtOnceIsNotifiedOnce) {
+  auto o = db.options();
+  o.notify = true;
+  auto const s = postgres::open(db.connection(), o);
+  auto const listening = postgres::open(db.connection(), o);
+  auto const before = listening->change_counter();
+  for (int i = 0; i < 10'000; ++i) s->hint();
+  ASSERT_TRUE(eventually([&] { return listening->change_counter() != before; }));
+  EXPECT_LT(listening->change_counter() - before, 100U) << "ten thousand hints, which take far less than a second";
+}
+
 TEST_F(PostgresServer, NotifyIsOffByDefault) {
   EXPECT_EQ(db.open()->capabilities().watch_every, 0ms);
   auto const s = postgres::open(db.connection() + " application_name=quiet", db.options());
