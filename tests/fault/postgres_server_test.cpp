@@ -4,6 +4,7 @@
 #include <libpq-fe.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <outbox/outbox.hpp>
@@ -544,7 +545,7 @@ TEST_F(PostgresServer, TlsIsPassedOnToLibpq) {
   auto const secure = own.connection() + " application_name=secure sslmode=verify-ca sslrootcert=" + certificate;
   auto const s = postgres::open(secure, own.options());
   auto o = options(s);
-  std::size_t bytes = 0;
+  std::atomic<std::size_t> bytes = 0;  // of four workers
   o.listeners = {};
   o.listeners.on("t", [&](delivery const& d) {
     bytes += d.event.payload().size();
