@@ -18,6 +18,7 @@
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 
 namespace outbox {
@@ -117,13 +118,32 @@ void postgres_server::make_directory() {
 }
 
 void postgres_server::initialise() const {
-  auto const log = directory_ + "/initdb.log";
-  auto const pid = spawn({binary_directory() + "/initdb", "-D", directory_ + "/data", "-U", "outbox", "-A", "trust",
-                          "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"},
-                         {}, log);
+  auto const log = directory_ + "/initialise.log";
+  auto const data = directory_ + "/data";
+  std::vector<std::string> command{binary_directory() + "/initdb",
+                                   "-D",
+                                   data,
+                                   "-U",
+                                   "outbox",
+                                   "-A",
+                                   "trust",
+                                   "-E",
+                                   "UTF8",
+                                   "--locale=C.UTF-8",
+                                   "--no-sync"};
+  if (setup_.standby_of != nullptr) {
+    command = {binary_directory() + "/pg_basebackup",
+               "-d",
+               setup_.standby_of->connection(),
+               "-D",
+               data,
+               "--write-recovery-conf",
+               "--checkpoint=fast",
+               "--no-sync"};
+  }
   int status = 0;
-  ::waitpid(pid, &status, 0);
-  if (status != 0) throw std::runtime_error{"initdb failed: " + text_of(log)};
+  ::waitpid(spawn(command, {}, log), &status, 0);
+  if (status != 0) throw std::runtime_error{command.front() + " failed: " + text_of(log)};
 }
 
 void postgres_server::start() {
@@ -163,6 +183,7 @@ void postgres_server::wait_until_gone() {
 }
 
 void postgres_server::kill_hard() {
+  if (pid_ <= 0) return;
   ::kill(pid_, SIGKILL);
   wait_until_gone();
 }
@@ -171,6 +192,14 @@ void postgres_server::stop() {
   if (pid_ <= 0) return;
   ::kill(pid_, SIGINT);
   wait_until_gone();
+}
+
+void postgres_server::promote() {
+  std::unique_ptr<PGconn, decltype(&PQfinish)> const c{PQconnectdb(connection().c_str()), &PQfinish};
+  std::unique_ptr<PGresult, decltype(&PQclear)> const r{PQexec(c.get(), "SELECT pg_promote(true, 60)"), &PQclear};
+  if (PQresultStatus(r.get()) != PGRES_TUPLES_OK || std::string_view{PQgetvalue(r.get(), 0, 0)} != "t") {
+    throw std::runtime_error{std::string{"the standby was not promoted: "} + PQerrorMessage(c.get())};
+  }
 }
 
 std::string postgres_server::describe() const {

@@ -15,6 +15,8 @@ class postgres_server {
     std::vector<std::string> settings{};     ///< As in "fsync=off", after those that every server of the tests has.
     std::vector<std::string> environment{};  ///< As in "FAKETIME=+2h".
     bool durable = false;                    ///< True: fsync stays on, for measuring.
+    /// A primary that runs: this server begins as a copy of it and follows it, read-only, until it is promoted.
+    postgres_server const* standby_of = nullptr;
   };
 
   /// Makes the data directory and starts. Throws if it does not come up.
@@ -35,6 +37,7 @@ class postgres_server {
   void start();      ///< Again, after `kill_hard()` or `stop()`; on the same port.
   void kill_hard();  ///< SIGKILL to the postmaster; its children go when they notice.
   void stop();       ///< Fast, as an operator does.
+  void promote();    ///< A standby becomes a primary. Returns when it takes writes.
 
   // For the fixture: a server that outlives the process that started it.
   [[nodiscard]] std::string describe() const;
