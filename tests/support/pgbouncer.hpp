@@ -2,6 +2,7 @@
 #pragma once
 
 #include <libpq-fe.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +31,7 @@ class pgbouncer {
     pid_ = ::fork();
     if (pid_ == 0) {
       if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) ::_exit(126);
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::execl("/usr/sbin/pgbouncer", "pgbouncer", "-q", (dir_ / "bouncer.ini").c_str(), nullptr);
       ::_exit(127);
     }

@@ -44,7 +44,7 @@ int main(int count, char** words) {
     if (count == 4 && std::string_view{words[1]} == "run") return run(file, words[3]);
     stop(file);  // one that an interrupted run has left behind
     if (std::string_view{words[1]} == "stop") return 0;
-    outbox::postgres_server server;
+    outbox::postgres_server server{{.outlives_us = true}};
     std::ofstream{file} << server.describe();
     std::cout << "PostgreSQL on port " << server.port() << ", process " << server.pid() << '\n';
     server.leave_running();

@@ -5,6 +5,8 @@
 #include <grp.h>
 #include <libpq-fe.h>
 #include <pwd.h>
+#include <sys/prctl.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -53,7 +55,8 @@ int free_port() {
 }
 
 // Runs a program in a session of its own, not as root, with what it says in a file.
-::pid_t spawn(std::vector<std::string> command, std::vector<std::string> environment, std::string const& log) {
+::pid_t spawn(std::vector<std::string> command, std::vector<std::string> environment, std::string const& log,
+              bool outlives_us = false) {
   auto const pid = ::fork();
   if (pid != 0) return pid;
   ::setsid();
@@ -65,6 +68,7 @@ int free_port() {
   for (int fd = 3; fd < 256; ++fd) ::close(fd);
   if (::geteuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setgid(nobody) != 0 || ::setuid(nobody) != 0))
     ::_exit(126);
+  if (!outlives_us) ::prctl(PR_SET_PDEATHSIG, SIGINT);  // after setuid(), which forgets it
   for (auto& e : environment) ::putenv(e.data());
   std::vector<char*> argv;
   for (auto& word : command) argv.push_back(word.data());
@@ -78,6 +82,16 @@ std::string text_of(std::string const& path) {
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
+}
+
+// A server that was killed leaves its file of seven lines behind, and the segment that the last one names.
+void forget_shared_memory(std::string const& file) {
+  std::ifstream in{file};
+  std::string line;
+  for (int i = 0; i < 7; ++i) std::getline(in, line);
+  std::istringstream last{line};
+  unsigned long key = 0;
+  if (int id = 0; last >> key >> id) ::shmctl(id, IPC_RMID, nullptr);
 }
 
 bool alive(::pid_t pid) noexcept { return pid > 0 && ::kill(pid, 0) == 0; }
@@ -100,6 +114,7 @@ postgres_server::~postgres_server() {
     stop();
   } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): it is gone either way
   }
+  forget_shared_memory(directory_ + "/data/postmaster.pid");
   std::error_code ignored;
   fs::remove_all(directory_, ignored);
 }
@@ -151,12 +166,14 @@ void postgres_server::start() {
   std::vector<std::string> command{
       binary_directory() + "/postgres", "-D", directory_ + "/data", "-k", directory_, "-p", std::to_string(port_)};
   std::vector<std::string> settings{"listen_addresses=127.0.0.1", "timezone=Asia/Kathmandu", "max_connections=200",
-                                    "log_min_messages=warning",   "deadlock_timeout=200ms",  "max_wal_size=256MB",
-                                    "min_wal_size=32MB"};
+                                    "log_min_messages=warning", "deadlock_timeout=200ms", "max_wal_size=256MB",
+                                    "min_wal_size=32MB",
+                                    // In its directory, which is removed: a server that is killed leaves it behind.
+                                    "dynamic_shared_memory_type=mmap"};
   if (!setup_.durable) settings.insert(settings.end(), {"fsync=off", "full_page_writes=off"});
   settings.insert(settings.end(), setup_.settings.begin(), setup_.settings.end());
   for (auto const& s : settings) command.insert(command.end(), {"-c", s});
-  pid_ = spawn(std::move(command), setup_.environment, directory_ + "/server.log");
+  pid_ = spawn(std::move(command), setup_.environment, directory_ + "/server.log", setup_.outlives_us);
   wait_until_ready();
 }
 

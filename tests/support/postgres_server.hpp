@@ -15,6 +15,7 @@ class postgres_server {
     std::vector<std::string> settings{};     ///< As in "fsync=off", after those that every server of the tests has.
     std::vector<std::string> environment{};  ///< As in "FAKETIME=+2h".
     bool durable = false;                    ///< True: fsync stays on, for measuring.
+    bool outlives_us = false;                ///< False: it ends with the process that started it, however that ends.
     /// A primary that runs: this server begins as a copy of it and follows it, read-only, until it is promoted.
     postgres_server const* standby_of = nullptr;
   };
