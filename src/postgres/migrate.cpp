@@ -172,7 +172,28 @@ void adopt(PGconn* c, options const& o, std::string const& schema, columns const
   run(c, t(rest));
 }
 
+// Under a lock that writers wait for, so only if it is not there.
+void add_order_index(PGconn* c, driver& d, options const& o, std::string const& schema, migration& report) {
+  if (has_order_index(d, o.table, schema)) return;
+  run(c, with_table(ordered_sql, o.table, schema));
+  if (report.what == migration::kind::nothing) report.what = migration::kind::indexed;
+}
+
 }  // namespace
+
+bool has_order_index(sql::connection& c, std::string const& table, std::string const& schema) {
+  bool there = false;
+  auto const name = table + "_in_order";
+  auto const on = with_table("outbox_event", table, schema);
+  c.execute(
+      "SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1) AND "
+      "c.relname = $2",
+      {std::string_view{on}, std::string_view{name}}, [&](sql::row const&) {
+        there = true;
+        return false;
+      });
+  return there;
+}
 
 std::string table_id_sql(std::string const& meta) {
   return "SELECT value || '/' || (SELECT oid FROM pg_database WHERE datname = current_database()) FROM " + meta +
@@ -229,6 +250,7 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
         report.what = migration::kind::adopted;
       }
     }
+    if (o.ordered) add_order_index(c, d, o, schema, report);
     run(c, "COMMIT");
     return report;
   } catch (...) {

@@ -14,6 +14,9 @@ inline constexpr int schema_version = 1;
 /// schema/postgres/0001.sql
 extern std::string_view const schema_sql;
 
+/// schema/postgres/ordered.sql
+extern std::string_view const ordered_sql;
+
 /// The schema that `o` names, or the connection's current one. Throws `error` (invalid_option) if it is not there.
 [[nodiscard]] std::string resolve_schema(PGconn* c, options const& o);
 
@@ -23,6 +26,9 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
 /// The identity of the table. Throws `error` (store_failure) with what to do, unless its schema is the one that this
 /// library knows.
 [[nodiscard]] std::string check_schema(PGconn* c, std::string const& table, std::string const& schema);
+
+/// True if the table has the index of schema/postgres/ordered.sql.
+[[nodiscard]] bool has_order_index(sql::connection& c, std::string const& table, std::string const& schema);
 
 /// Asks for the identity of the table whose companion is `meta`: its own, and that of the database, which may be a
 /// copy.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <numeric>
@@ -133,9 +134,11 @@ class postgres_store final : public sql::sql_store {
       : sql_store{sql::postgres_statements(o.table, schema)},
         arrays_{sql::postgres_array_statements(o.table, schema)},
         table_id_{std::move(table_id)},
-        meta_{sql::with_table("outbox_meta", o.table, schema)},
+        table_{o.table},
+        schema_{std::move(schema)},
+        log_{o.log},
         pool_{std::move(connection), o.connections, o.timeout} {
-    if (o.notify) wake_.emplace(pool_.connection_string(), o.timeout, table_id_, o.log);
+    if (o.notify) wake_.emplace(pool_.connection_string(), o.timeout, table_id_, std::move(o.log));
   }
 
   store_capabilities capabilities() const noexcept override {
@@ -198,12 +201,16 @@ class postgres_store final : public sql::sql_store {
   void look_ahead(claim_request const& request, std::vector<result_handle> const& answers, claim_reply& reply) const;
   void take(driver& d, claim_request const& request, chosen_rows const& chosen, claim_reply& reply) const;
   [[nodiscard]] statement settle_statement(outcome what, settle_columns const& c) const;
+  void advise_on_order() noexcept;
   void check_reaches(caller_connection& c) const;
   void insert_one(sql::connection& c, insertion const& i) const;
 
   sql::array_statements arrays_;
   std::string table_id_;
-  std::string meta_;
+  std::string table_;
+  std::string schema_;
+  log_function log_;
+  std::atomic<bool> order_looked_at_ = false;
   pool pool_;
   std::optional<wake_line> wake_;
 };
@@ -227,13 +234,14 @@ void postgres_store::check_reaches(caller_connection& c) const {
   };
   // Two questions, so that a table which is not there does not fail the caller's transaction.
   bool there = false;
-  c.execute("SELECT to_regclass($1) IS NOT NULL", {std::string_view{meta_}}, [&](sql::row const& r) {
+  auto const meta = sql::with_table("outbox_meta", table_, schema_);
+  c.execute("SELECT to_regclass($1) IS NOT NULL", {std::string_view{meta}}, [&](sql::row const& r) {
     there = r.integer(0) != 0;
     return false;
   });
   if (!there) refuse();
   bool same = false;
-  c.execute(table_id_sql(meta_), {}, [&](sql::row const& r) {
+  c.execute(table_id_sql(meta), {}, [&](sql::row const& r) {
     same = r.text(0) == table_id_;
     return false;
   });
@@ -330,7 +338,23 @@ claim_reply postgres_store::claim(claim_request const& request) {
       take(d, request, chosen, reply);
     });
   });
+  if (request.in_order && reply.more) advise_on_order();
   return reply;
+}
+
+// Once, when there is a backlog. What was claimed is claimed, so nothing that fails here matters.
+void postgres_store::advise_on_order() noexcept {
+  if (!log_ || order_looked_at_.exchange(true)) return;
+  try {
+    bool there = false;
+    with_reader([&](sql::connection& c) { there = has_order_index(c, table_, schema_); });
+    if (there) return;
+    log_(log_level::warning, "events wait in order, and table '" + table_ + "' has no index " + table_ +
+                                 "_in_order: each claim reads and sorts all that is pending. Open the store with "
+                                 ".ordered = true, or run schema/postgres/ordered.sql");
+  } catch (std::exception const&) {
+    order_looked_at_ = false;
+  }
 }
 
 std::vector<result_handle> postgres_store::ask(driver& d, claim_request const& request, std::size_t window) const {

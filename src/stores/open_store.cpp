@@ -96,11 +96,13 @@ std::shared_ptr<store> open_postgres(std::string_view url) {
       o.timeout = std::chrono::milliseconds{number(name, value)};
     } else if (name == "migrate") {
       o.migrate = number(name, value) != 0;
+    } else if (name == "ordered") {
+      o.ordered = number(name, value) != 0;
     } else if (name == "notify") {
       o.notify = number(name, value) != 0;
     } else {
       refuse("has the unknown parameter 'outbox." + name +
-             "'; postgresql knows outbox.table, schema, connections, timeout, migrate and notify");
+             "'; postgresql knows outbox.table, schema, connections, timeout, migrate, ordered and notify");
     }
   }
   return postgres::open(connection, std::move(o));

@@ -443,13 +443,14 @@ option_list options_of(outbox::sqlite::options const& o) {
 }
 
 option_list options_of(outbox::postgres::options const& o) {
-  auto const& [table, schema, connections, timeout, migrate, adopt_jsonb, notify, log] = o;
+  auto const& [table, schema, connections, timeout, migrate, adopt_jsonb, ordered, notify, log] = o;
   return {{"table", table},
           {"schema", unset(schema.empty(), "the current schema")},
           {"connections", text(connections)},
           {"timeout", text(timeout)},
           {"migrate", text(migrate)},
           {"adopt_jsonb", adopt_jsonb == outbox::postgres::jsonb::convert ? "convert" : "keep"},
+          {"ordered", text(ordered)},
           {"notify", text(notify)},
           {"log", text(log)}};
 }

@@ -97,6 +97,23 @@ TEST_F(PostgresSchema, IsCreatedOnceAndThenLeftAlone) {
   EXPECT_NO_THROW(static_cast<void>(db.open()));
 }
 
+TEST_F(PostgresSchema, AnIndexForAnOrderedNodeIsAddedOnDemand) {
+  auto o = db.options();
+  o.table = "OrderedTable";
+  auto const indexes = [&] {
+    return db.ask("SELECT count(*) FROM pg_indexes WHERE schemaname = '" + db.schema() +
+                  "' AND indexname = 'OrderedTable_in_order'");
+  };
+  EXPECT_EQ(postgres::migrate(db.connection(), o).what, migration::kind::created);
+  EXPECT_EQ(indexes(), "0");
+  o.ordered = true;
+  EXPECT_EQ(postgres::migrate(db.connection(), o).what, migration::kind::indexed);
+  EXPECT_EQ(indexes(), "1");
+  EXPECT_EQ(postgres::migrate(db.connection(), o).what, migration::kind::nothing);
+  o.table = "another";
+  EXPECT_EQ(postgres::migrate(db.connection(), o).what, migration::kind::created);
+}
+
 TEST_F(PostgresSchema, ManyThatCreateAtOnceDoNotFail) {
   std::atomic<int> created = 0;
   {

@@ -645,5 +645,41 @@ TEST_F(PostgresServer, ClaimsUseTheIndexOfWhatIsDue) {
   EXPECT_EQ(s->claim({.token = "n/1", .limit = 100, .lease = 30s}).rows.size(), 100U);
 }
 
+// By its index if there is one; if not, and only then, somebody hears of it once there is a backlog.
+TEST_F(PostgresServer, ClaimsInOrderUseTheirIndex) {
+  std::vector<std::string> said;
+  auto o = db.options();
+  o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
+  auto const claim = [&](std::shared_ptr<store> const& s, std::string const& token, std::size_t limit) {
+    auto const rows = s->claim({.token = token, .limit = limit, .lease = 30s, .in_order = true}).rows;
+    s->release(token);
+    return rows.size();
+  };
+  auto const plain = postgres::open(db.connection(), o);
+  db.execute("INSERT INTO " + db.table() +
+             " (event_id, event_type, payload, available_at, created_at) SELECT 'e' || i, 't', '1', now(), now() FROM "
+             "generate_series(1, 1000) i");
+  said.clear();  // that fsync is off
+  EXPECT_EQ(claim(plain, "n/1", 1000), 1000U);
+  EXPECT_THAT(said, IsEmpty()) << "there is nothing behind them";
+  EXPECT_EQ(claim(plain, "n/2", 10), 10U);
+  EXPECT_EQ(claim(plain, "n/3", 10), 10U);
+  EXPECT_THAT(said, ElementsAre(HasSubstr(".ordered = true"))) << "once";
+  o.ordered = true;
+  auto const indexed = postgres::open(db.connection(), o);
+  said.clear();
+  EXPECT_EQ(claim(indexed, "n/4", 10), 10U);
+  EXPECT_THAT(said, IsEmpty());
+  db.execute("SET plan_cache_mode = force_generic_plan");
+  for (auto const setting : postgres::plan_settings) db.execute("SET " + std::string{setting});
+  auto const sql = sql::postgres_array_statements("outbox_event", db.schema());
+  db.execute("PREPARE in_order AS " + sql.in_order);
+  db.execute("PREPARE due AS " + sql.due);
+  auto const plan = db.ask("EXPLAIN (FORMAT JSON) EXECUTE in_order(51, '{}', '{}')");
+  EXPECT_THAT(plan, HasSubstr("outbox_event_in_order"));
+  EXPECT_THAT(plan, ::testing::Not(HasSubstr("\"Sort\"")));
+  EXPECT_THAT(db.ask("EXPLAIN (FORMAT JSON) EXECUTE due(51, 0, 0, '{}', '{}', 0)"), HasSubstr("outbox_event_due"));
+}
+
 }  // namespace
 }  // namespace outbox
