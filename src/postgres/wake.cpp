@@ -93,10 +93,13 @@ void wake_line::wait(milliseconds at_most) {
   }
 }
 
+// How long until something may be said. Notifications interrupt it, also our own.
+milliseconds wake_line::until_next() const {
+  if (!wanted_) return milliseconds{1000};
+  return std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(last_sent_ + spacing - steady_clock::now()));
+}
+
 void wake_line::send() {
-  auto const due = last_sent_ + spacing;
-  if (!wanted_ || quit_) return;
-  if (auto const now = steady_clock::now(); now < due) wait(std::chrono::ceil<milliseconds>(due - now));
   wanted_ = false;
   driver{conn_.get(), /*keep=*/false, timeout_}.execute("NOTIFY " + channel_);
   last_sent_ = steady_clock::now();
@@ -123,9 +126,11 @@ void wake_line::loop() noexcept {
   while (!quit_) {
     try {
       if (take_notifications()) heard_ += 1;
-      send();
-      if (take_notifications()) heard_ += 1;  // what came while something was sent is not on the socket any more
-      if (!wanted_ && !quit_) wait(milliseconds{1000});
+      if (wanted_ && until_next() == milliseconds{0}) {
+        send();
+        if (take_notifications()) heard_ += 1;  // what came while something was sent is not on the socket any more
+      }
+      if (!quit_) wait(until_next());
     } catch (std::exception const& e) {
       remark(log_level::warning, std::string{"notifications are off for now: "} + e.what());
       reconnect();

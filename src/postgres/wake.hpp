@@ -32,6 +32,7 @@ class wake_line {
   void connect_and_listen();
   void self_test();
   [[nodiscard]] bool take_notifications();
+  [[nodiscard]] milliseconds until_next() const;
   void wait(milliseconds at_most);
   void send();
   void reconnect();
