@@ -20,7 +20,7 @@ struct own_connection {
 
 /// Plans as the statements were measured with: through their indexes, whatever the statistics of a young table say.
 inline constexpr std::string_view plan_settings[] = {"enable_sort = off", "enable_bitmapscan = off",
-                                                     "enable_seqscan = off"};
+                                                     "enable_seqscan = off", "jit = off"};
 
 /// True unless the server has ended the session, as far as is known without a round trip.
 [[nodiscard]] bool looks_alive(PGconn* c) noexcept;
