@@ -79,6 +79,10 @@ struct claim_request {
   bool in_order = false;
 
   std::vector<route_pause> pauses{};  ///< Rows that any of these covers are left, as if they were not there.
+
+  /// Rows that could be claimed before this instant may be left: they were looked for not long ago, and a store for
+  /// which looking is dear saves it. Not with `in_order`.
+  std::optional<instant> floor{};
 };
 
 /// A row that was claimed, in the order of the claim.
@@ -107,6 +111,7 @@ struct claim_reply {
   instant now{};                           ///< The store's time of the claim.
   std::optional<instant> next_due{};       ///< The first instant after `now` at which another row can be claimed.
   std::chrono::milliseconds oldest_lag{};  ///< How long the first due row has been due; 0 if none was.
+  std::optional<instant> floor{};  ///< The due instant of the first row that was left, else of the last one taken.
 };
 
 /// How a row is settled.

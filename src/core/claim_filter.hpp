@@ -44,7 +44,11 @@ class claim_filter {
 
   [[nodiscard]] choice consider(candidate const& row) {
     if (paused(request_.pauses, row.aggregate_type, row.event_type)) return choice::leave;
-    return request_.in_order ? in_order(row) : by_due_instant(row);
+    if (request_.in_order) return in_order(row);
+    auto const chosen = by_due_instant(row);
+    if (!left_one_) reply_.floor = row.claimable_at;
+    left_one_ = left_one_ || chosen == choice::leave || chosen == choice::stop;
+    return chosen;
   }
 
  private:
@@ -111,6 +115,7 @@ class claim_filter {
   std::size_t bytes_ = 0;
   bool first_ = true;
   bool suspect_taken_ = false;
+  bool left_one_ = false;
 };
 
 }  // namespace outbox::inline v0::core

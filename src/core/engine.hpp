@@ -63,7 +63,7 @@ struct ticket {
   bool absent = false;       ///< Its savepoint was rolled back.
   bool stop_asked = false;   ///< Once is enough.
   bool lost = false;         ///< The row is another's; the running call does not know yet.
-  bool unproven = false;     ///< The dispatch lock was lost: whoever had it since may have ended the lease.
+  bool unproven = false;     ///< The dispatch lock was lost: whoever has had it may have ended the lease.
   bool on_worker = false;    ///< The listener's function has not returned.
   bool leads = false;        ///< Stands for its worker; the rest of a batch does not.
   bool in_call = false;      ///< Counts against its route's limit.
@@ -196,6 +196,7 @@ class engine {
   std::size_t apply_claim(poll_request const& sent, claim_reply reply, steady_time now);
   void apply_poll_failure(poll_request const& sent, error const& e, steady_time now);
   void ask_poll() noexcept { poll_wanted_ = true; }
+  void look_everywhere() noexcept { claim_floor_.reset(); }  ///< The next claim leaves nothing out.
 
   [[nodiscard]] plan<settle_request> plan_settle(steady_time now, bool flush = false);
   void apply_settled(settle_request const& sent, std::vector<bool> const& applied, steady_time now);
@@ -277,6 +278,8 @@ class engine {
   void receive(claimed_row row, poll_request const& sent, steady_time now);
   void forget(ticket& t);
   void own_again(ticket& t, row_handle handle, steady_time lease_end);
+  void prove_what_is_held(steady_time now);
+  void note_floor(poll_request const& sent, claim_reply const& reply, steady_time now);
   void plan_next_poll(claim_reply const& reply, steady_time now);
 
   // Settle.
@@ -317,10 +320,12 @@ class engine {
   bool hot_full_said_ = false;
 
   bool poll_busy_ = false, poll_wanted_ = false;
-  steady_time next_poll_{}, poll_not_before_{}, lock_lost_at_{};
+  steady_time next_poll_{}, poll_not_before_{}, doubted_at_{};
   bool lock_held_ = false, others_expired_ = false, standby_said_ = false;
   enum class quarantine { none, draining, holding } quarantine_ = quarantine::none;
   milliseconds oldest_lag_{};
+  std::optional<instant> claim_floor_;  ///< Where claims may begin until the next sweep, by the store's clock.
+  steady_time next_sweep_{};            ///< A claim that begins at the beginning.
 
   bool settle_busy_ = false;
   steady_time last_settle_{steady_time::min()}, settle_not_before_{};

@@ -6,6 +6,19 @@
 #include "core/planted.hpp"
 
 namespace outbox::inline v0::core {
+namespace {
+
+// A sweep is a claim that looks at everything that is due, from the oldest on. It is quick unless the database must
+// read past what was claimed before, which it cannot forget while some transaction stays open. Sweeps that take long
+// get a small share of the time; the claims between them begin where the last one found something, but a while ago at
+// the latest, because transactions commit later than they write. What they miss, the next sweep finds.
+constexpr milliseconds quick_sweep{20};
+constexpr int rest_after_sweep = 10;  // times as long as it took
+constexpr milliseconds longest_rest{60'000};
+constexpr milliseconds always_seen{10'000};
+
+}  // namespace
+
 plan<poll_request> engine::plan_poll(steady_time now) {
   if (poll_busy_ || !open_) return {};
   if (now < poll_not_before_) return {{}, poll_not_before_};
@@ -74,7 +87,23 @@ claim_request engine::next_claim(steady_time now) {
           .unowned_only = now < careful_until_,
           .skip_recent = settings_.poll.skip_recent,
           .in_order = settings_.in_order,
-          .pauses = std::move(left)};
+          .pauses = std::move(left),
+          .floor = now < next_sweep_ ? claim_floor_ : std::nullopt};
+}
+
+// A claim that leaves rows on purpose has not seen what it left.
+void engine::note_floor(poll_request const& sent, claim_reply const& reply, steady_time now) {
+  auto const& claim = std::get<claim_request>(sent.what);
+  if (claim.in_order) return;
+  if (!claim.floor) {
+    auto const took = now - sent.sent;
+    next_sweep_ =
+        took < quick_sweep ? now : now + std::min<steady_time::duration>(rest_after_sweep * took, longest_rest);
+    if (has_bug(planted_bug::old_rows_are_not_looked_for)) next_sweep_ = steady_time::max();
+  }
+  bool const saw_all = claim.pauses.empty() && !claim.unowned_only && claim.skip_recent.count() == 0 &&
+                       claim.suspects == suspects::leave;
+  if (saw_all) claim_floor_ = std::min<instant>(reply.floor.value_or(reply.now), reply.now - always_seen);
 }
 
 std::size_t engine::apply_claim(poll_request const& sent, claim_reply reply, steady_time now) {
@@ -94,7 +123,9 @@ std::size_t engine::apply_claim(poll_request const& sent, claim_reply reply, ste
     quarantine_ = quarantine::draining;
     poll_wanted_ = true;
   }
+  note_floor(sent, reply, now);
   plan_next_poll(reply, now);
+  if (std::get<claim_request>(sent.what).floor) next_poll_ = std::min(next_poll_, next_sweep_);
   for (auto& row : reply.rows) receive(std::move(row), sent, now);
   return reply.rows.size();
 }
@@ -182,6 +213,7 @@ void engine::apply_lock(bool acquired, steady_time now) {
   store_answered(poll_health_, now);
   lock_held_ = acquired;
   if (acquired) {
+    prove_what_is_held(now);  // somebody else may have had the lock in between, and what this node still runs
     poll_wanted_ = true;
     return;
   }
@@ -198,14 +230,21 @@ void engine::lock_lost(steady_time now) {
   say(log_level::warning, "the dispatch lock was lost: standing by");
   if (has_bug(planted_bug::work_goes_on_without_the_lock)) return;
   give_back_queued();  // whoever has the lock now delivers it
-  // No claim before the next renewal has told what is still ours: it could return what this node holds.
-  for (auto const* list : {&running_, &finished_, &settling_}) {
-    for (auto const& t : *list) t->unproven = true;
-  }
-  lock_lost_at_ = next_renew_ = now;
-  signals_ |= signal_renew;
+  prove_what_is_held(now);
   next_poll_ = now;
   signals_ |= signal_poll;
+}
+
+// No claim before a renewal that is sent from here on has told what is still ours: it could return what this node
+// holds.
+void engine::prove_what_is_held(steady_time now) {
+  bool any = false;
+  for (auto const* list : {&running_, &finished_, &settling_}) {
+    for (auto const& t : *list) any = t->unproven = true;
+  }
+  if (!any) return;
+  doubted_at_ = next_renew_ = now;
+  signals_ |= signal_renew;
 }
 
 void engine::apply_expired(std::size_t rows, steady_time now) {

@@ -66,7 +66,7 @@ void engine::apply_renewed(renew_request const& sent, std::vector<bool> const& k
     // What the settler took, or another claim of our own renamed, is not this reply's to judge.
     if (t.at == stage::gone || t.at == stage::settling || t.handle.token != sent.rows[i].token) continue;
     if (kept[i]) {
-      if (sent.sent >= lock_lost_at_) t.unproven = false;
+      if (sent.sent >= doubted_at_) t.unproven = false;
       t.lease_end = std::max(t.lease_end, sent.sent + settings_.lease.duration);
     } else if (t.at == stage::running) {
       t.lost = true;

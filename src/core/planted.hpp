@@ -15,6 +15,7 @@ enum class planted_bug {
   purge_without_status,           // purge deletes what is old, finished or not
   work_goes_on_without_the_lock,  // a node that lost the dispatch lock delivers what it has
   unknown_claim_never_released,   // a claim whose reply was lost keeps its rows until the lease ends
+  old_rows_are_not_looked_for,    // after one slow claim every claim begins where the last one did
 };
 
 #ifdef OUTBOX_PLANTED_BUGS

@@ -276,6 +276,7 @@ void runtime::step_all(std::size_t& delivered) {
     if (auto const p = core_->with_engine([&](engine& e) { return e.plan_renew(core_->now()); }); p.request) {
       core_->apply(*p.request, perform(core_->store(), *p.request, core_->self(p.request->held)));
     }
+    core_->with_engine([](engine& e) { e.look_everywhere(); });
     if (auto const p = core_->plan_poll(); p.request) {
       core_->apply(*p.request,
                    perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock()));

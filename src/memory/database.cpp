@@ -150,8 +150,9 @@ database::candidates database::choose(claim_request const& request, instant now,
     }
     return c;
   }
-  for (auto const& [claimable_at, seq] : due_) {
-    if (claimable_at > now || !goes_on(rows_.at(seq))) break;
+  auto const first = request.floor ? due_.lower_bound({*request.floor, 0}) : due_.begin();
+  for (auto it = first; it != due_.end() && it->first <= now; ++it) {
+    if (!goes_on(rows_.at(it->second))) break;
   }
   if (has_bug(planted_bug::claim_takes_own_live_lease)) {
     auto const incarnation = std::string_view{request.token}.substr(0, request.token.find('/'));

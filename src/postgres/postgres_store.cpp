@@ -381,9 +381,10 @@ std::vector<statement> postgres_store::questions(claim_request const& request, s
   if (request.in_order) {
     all.push_back(make(arrays_.in_order, {limit, sql::text_array{paused.types}, sql::text_array{paused.pairs}}));
   } else {
+    value const floor = request.floor ? value{*request.floor} : value{std::string_view{"-infinity"}};
     all.push_back(make(arrays_.due, {limit, micros(request.skip_recent), std::int64_t{request.unowned_only},
                                      sql::text_array{paused.types}, sql::text_array{paused.pairs},
-                                     std::int64_t{alone ? request.max_crashes - 1 : 0}}));
+                                     std::int64_t{alone ? request.max_crashes - 1 : 0}, floor}));
   }
   all.push_back(make(arrays_.next_due, {sql::text_array{paused.types}, sql::text_array{paused.pairs}}));
   if (request.skip_recent.count() > 0) all.push_back(make(arrays_.next_grown, {micros(request.skip_recent)}));

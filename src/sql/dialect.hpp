@@ -84,8 +84,9 @@ struct array_statements {
   std::array<std::string, 4> insert_many;
 
   // Arguments: limit, skip_recent, unowned only?, types that are paused, types with aggregate types that are paused,
-  // crashes of a suspect or 0 for every row. Result: event_id, event_type, aggregate_type, owned, tried, crashes,
-  // inserted, claimable, bytes, now, whether nothing can come before it any more.
+  // crashes of a suspect or 0 for every row, the first claimable instant to look at. Result: event_id, event_type,
+  // aggregate_type, owned, tried, crashes, inserted, claimable, bytes, now, whether nothing can come before it any
+  // more.
   std::string due;         ///< By claimable instant; locked, without waiting for what others have locked.
   std::string in_order;    ///< By seq; locked.
   std::string next_due;    ///< paused, paused pairs -> the first claimable instant after now

@@ -187,11 +187,12 @@ array_statements postgres_array_statements(std::string const& table, std::string
     for (bool const delayed : {false, true})
       a.insert_many.at((rich ? 2U : 0U) + (delayed ? 1U : 0U)) = t(insert_many(rich, delayed));
   }
-  a.due = t("SELECT " CANDIDATE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE " <= " CLAIM_NOW ALL_OF(
-      "($2::bigint = 0 OR " INSERTED_AT " <= " CLAIM_NOW
-      " - " MICROSECONDS(2) ") AND ($3::bigint = 0 OR locked_by IS NULL)" NOT_PAUSED(
-          4, 5) " AND ($6::bigint = 0 OR crashes + (locked_by IS NOT NULL)::int >= "
-                "$6::bigint)") " ORDER BY " CLAIMABLE ", seq LIMIT $1::bigint FOR UPDATE SKIP LOCKED");
+  a.due = t("SELECT " CANDIDATE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
+            " >= $7::timestamptz AND " CLAIMABLE " <= " CLAIM_NOW ALL_OF(
+                "($2::bigint = 0 OR " INSERTED_AT " <= " CLAIM_NOW
+                " - " MICROSECONDS(2) ") AND ($3::bigint = 0 OR locked_by IS NULL)" NOT_PAUSED(
+                    4, 5) " AND ($6::bigint = 0 OR crashes + (locked_by IS NOT NULL)::int >= "
+                          "$6::bigint)") " ORDER BY " CLAIMABLE ", seq LIMIT $1::bigint FOR UPDATE SKIP LOCKED");
   a.in_order = t("SELECT " CANDIDATE " FROM outbox_event WHERE " PENDING " AND (" CLAIMABLE " <= " CLAIM_NOW
                  " OR status = 2 OR last_error IS NOT NULL OR locked_by IS NOT NULL)" NOT_PAUSED(
                      2, 3) " ORDER BY seq LIMIT $1::bigint FOR UPDATE");

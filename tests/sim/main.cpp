@@ -54,6 +54,7 @@ bool plant([[maybe_unused]] std::string const& name) {
       {"purge_without_status", planted_bug::purge_without_status},
       {"work_goes_on_without_the_lock", planted_bug::work_goes_on_without_the_lock},
       {"unknown_claim_never_released", planted_bug::unknown_claim_never_released},
+      {"old_rows_are_not_looked_for", planted_bug::old_rows_are_not_looked_for},
   };
   for (auto const& [known, bug] : bugs) {
     if (name == known) {
@@ -101,6 +102,7 @@ bool covers_everything(outbox::sim::coverage const& seen) {
                                            "claim fails before",
                                            "claim fails after",
                                            "claim takes effect later",
+                                           "claim from a floor",
                                            "settle fails before",
                                            "settle fails after",
                                            "settle takes effect later",

@@ -172,6 +172,7 @@ void oracle::claimed(claim_request const& r, claim_reply const& reply) {
   auto const now = table_->now();
   if (!tokens_.insert(r.token).second) broken("I6", "", "token " + r.token + " was used for two claims");
   if (r.suspects == suspects::take_one && !reply.rows.empty()) seen_["suspect claimed alone"] += 1;
+  if (r.floor) seen_["claim from a floor"] += 1;
   for (auto const& row : reply.rows) {
     auto const& before = shadow_.at(row.handle.id);
     if (terminal(before)) broken("I4", row.handle.id, "was claimed after its end");

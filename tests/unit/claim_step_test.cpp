@@ -52,6 +52,85 @@ TEST_F(ClaimStep, R3_WakeLooksNow) {
   EXPECT_EQ(n.deliver(), "a");
 }
 
+// A transaction that stays open makes claims slow: the database reads past all that was claimed since it began.
+class SlowClaims : public ClaimStep {
+ protected:
+  // Writes now, and is visible at its end.
+  struct late_row {
+    late_row(table& db, std::string const& id) : tx{*db.store}, e{event::json("t", "1", {.id = id})} {
+      insertion const i{&e};
+      db.store->insert(join(tx), std::span{&i, 1});
+    }
+    memory::transaction tx;
+    event e;
+  };
+  void wake() {
+    n.look([](engine& e) { e.wake(); });
+  }
+};
+
+TEST_F(SlowClaims, R3_TheNextOnesBeginLaterUntilItIsTimeForAnother) {
+  late_row late{db, "late"};
+  n.advance(15s);
+  db.put("a");
+  EXPECT_TRUE(n.poll_slowly(30ms));
+  EXPECT_EQ(n.deliver(), "a");
+  late.tx.commit();
+  wake();
+  EXPECT_TRUE(n.poll());
+  EXPECT_EQ(n.deliver(), "") << "it begins ten seconds ago";
+  n.advance(298ms);
+  EXPECT_FALSE(n.poll());
+  n.advance(2ms);
+  EXPECT_TRUE(n.poll()) << "ten times 30 ms after the slow one, whatever the interval";
+  EXPECT_EQ(n.deliver(), "late");
+}
+
+TEST_F(SlowClaims, R3_WhatIsRecentIsAlwaysSeen) {
+  late_row late{db, "late"};
+  n.advance(9s);
+  db.put("a");
+  EXPECT_TRUE(n.poll_slowly(30ms));
+  EXPECT_EQ(n.deliver(), "a");
+  late.tx.commit();
+  wake();
+  EXPECT_TRUE(n.poll());
+  EXPECT_EQ(n.deliver(), "late");
+}
+
+TEST_F(SlowClaims, R3_AQuickOneIsFollowedByAnyNumber) {
+  late_row late{db, "late"};
+  n.advance(15s);
+  db.put("a");
+  EXPECT_TRUE(n.poll_slowly(10ms));
+  EXPECT_EQ(n.deliver(), "a");
+  late.tx.commit();
+  wake();
+  EXPECT_TRUE(n.poll());
+  EXPECT_EQ(n.deliver(), "late");
+}
+
+TEST_F(SlowClaims, R3_ABacklogIsWorkedOffFromWhereTheLastOneEnded) {
+  for (int i = 0; i < 120; ++i) db.put("e" + std::to_string(i));
+  n.advance(15s);
+  EXPECT_TRUE(n.poll_slowly(30ms));
+  EXPECT_TRUE(n.poll_slowly(30ms));
+  EXPECT_TRUE(n.poll_slowly(30ms));
+  EXPECT_EQ(n.counters().cold_enqueued, 120U);
+}
+
+TEST_F(SlowClaims, R3_WhatWasPausedIsNotBehindTheFloor) {
+  db.put("a");
+  n.advance(15s);
+  n.look([](engine& e) { e.set_pauses({{"t", ""}}); });
+  EXPECT_TRUE(n.poll_slowly(30ms));
+  EXPECT_EQ(n.deliver(), "");
+  n.look([](engine& e) { e.set_pauses({}); });
+  wake();
+  EXPECT_TRUE(n.poll());
+  EXPECT_EQ(n.deliver(), "a");
+}
+
 TEST_F(ClaimStep, I8_OnlyWhatFitsIsClaimed) {
   stepper small{db, "s", [](node_settings& s) {
                   s.engine.queue.cold = 10;

@@ -106,6 +106,15 @@ class stepper {
     core->apply(*p.request, perform(core->store(), *p.request, core->settings().engine.incarnation, core->held_lock()));
     return true;
   }
+  /// A poll that takes so long.
+  bool poll_slowly(std::chrono::milliseconds took) {
+    auto const p = core->plan_poll();
+    if (!p.request) return false;
+    auto reply = perform(core->store(), *p.request, core->settings().engine.incarnation, core->held_lock());
+    advance(took);
+    core->apply(*p.request, std::move(reply));
+    return true;
+  }
   /// Polls until the poller has nothing more to ask.
   void poll_all() {
     for (int i = 0; i < 50 && poll(); ++i) {
