@@ -67,7 +67,7 @@ TYPED_TEST(Operations, ReplayAllOfWhatDiesAgainEnds) {
 }
 
 TYPED_TEST(Operations, WriterOnly) {
-  auto w = writer_only({.store = this->db.store, .purge = age_purge_options{.keep = 1s, .every = 24h}, .log = nullptr});
+  auto w = writer_only({.store = this->db.store, .purge = age_purge_options{.keep = 1h, .every = 24h}, .log = nullptr});
   w.start();
   this->write(w, "a");
   EXPECT_EQ(this->row("a").status, event_status::created);

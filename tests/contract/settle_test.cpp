@@ -94,9 +94,9 @@ TYPED_TEST(Settle, RetryCountsAndWaits) {
   EXPECT_EQ(r.last_error, "down");
   EXPECT_EQ(r.locked_by, "");
   EXPECT_FALSE(r.done_at);
-  this->advance(9s);
+  this->advance(5s);
   EXPECT_THAT(this->claim("n/2").rows, IsEmpty());
-  this->advance(2s);
+  this->advance(5s);
   EXPECT_THAT(this->claim("n/3").rows, SizeIs(1));
 }
 
@@ -105,9 +105,9 @@ TYPED_TEST(Settle, DeferWaitsWithoutCounting) {
   auto const r = this->row("a");
   EXPECT_EQ(r.status, event_status::created);
   EXPECT_EQ(r.attempts, 0);
-  this->advance(9s);
+  this->advance(5s);
   EXPECT_THAT(this->claim("n/2").rows, IsEmpty());
-  this->advance(2s);
+  this->advance(5s);
   EXPECT_THAT(this->claim("n/3").rows, SizeIs(1));
 }
 
@@ -151,7 +151,7 @@ TYPED_TEST(Settle, ReleaseLeavesTheRowAsItWas) {
   this->crash({"a"}, 2);
   auto row = this->claim_one("n/8");
   this->settle(row, outcome::retry, {.counted = 1, .delay = 1s, .error = "down", .progress = "half"});
-  this->advance(2s);
+  this->advance(5s);
   row = this->claim_one("n/9");
   auto const before = this->row("a");
   EXPECT_TRUE(this->settle(row, outcome::release, {.counted = 1, .delay = 5s, .error = "x", .progress = "y"}));

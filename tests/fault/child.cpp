@@ -79,8 +79,9 @@ int main(int argc, char** argv) {
                     std::atoi(argv[6])};
   int const ledger = ::open(a.ledger.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
   auto n = make_node(a, ledger);
+  if (a.mode == "drain") std::cout << "ready" << std::endl;  // what it drains may kill it at once
   n.start();
-  std::cout << "ready" << std::endl;
+  if (a.mode != "drain") std::cout << "ready" << std::endl;
   if (a.mode == "load") {
     std::thread second{[&] { write_orders(a, n.writer(), 2); }};
     write_orders(a, n.writer(), 1);

@@ -1,7 +1,7 @@
 // One process of a cluster on one PostgreSQL table: it writes events, each beside a business row of the same
 // transaction, and, as a node, delivers whatever comes by.
 //
-//   outbox_cluster_child CONNECTION SCHEMA LEDGER NAME node|writer EVENTS
+//   outbox_cluster_child CONNECTION SCHEMA LEDGER NAME node|writer EVENTS LEASE
 //
 // It says its incarnation, writes, and runs until SIGTERM; then it stops and prints its counters. Lines of the ledger:
 //   C id        the writer knows that it was committed        U id        it does not know
@@ -26,6 +26,7 @@ using namespace std::chrono_literals;
 struct arguments {
   std::string connection, schema, ledger, name, role;
   int events;
+  std::chrono::seconds lease;
 };
 
 void append(int fd, std::string const& line) {
@@ -46,7 +47,7 @@ outbox::node make_node(arguments const& a, int ledger) {
   outbox::multi_node_options o{.store = open_store(a), .log = nullptr};
   o.poll = {.every = 50ms, .batch = 50};
   o.queue = {.hot = 100, .cold = 200};
-  o.lease.duration = 2s;
+  o.lease.duration = a.lease;
   o.lease.max_crashes = 20;
   o.listeners.on("t", [ledger, name = a.name](outbox::delivery const& d) {
     append(ledger, "D " + d.id + " " + name + "\n");
@@ -81,8 +82,9 @@ void write_events(arguments const& a, outbox::writer const& w, int ledger, std::
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 7) return 2;
-  arguments const a{argv[1], argv[2], argv[3], argv[4], argv[5], std::atoi(argv[6])};
+  if (argc != 8) return 2;
+  arguments const a{
+      argv[1], argv[2], argv[3], argv[4], argv[5], std::atoi(argv[6]), std::chrono::seconds{std::atoi(argv[7])}};
   ::sigset_t end;
   ::sigemptyset(&end);
   ::sigaddset(&end, SIGTERM);

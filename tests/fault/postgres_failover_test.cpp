@@ -19,6 +19,7 @@ class PostgresFailover : public ::testing::Test {
   // A commit is confirmed when the standby has it too: only then may nothing be lost.
   PostgresFailover() {
     primary_db.execute("ALTER SYSTEM SET synchronous_standby_names = '*'");
+    primary_db.execute("ALTER SYSTEM SET synchronous_commit = 'remote_apply'");
     primary_db.execute("SELECT pg_reload_conf()");
     auto const followed = [&] {
       return primary_db.ask("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "1";

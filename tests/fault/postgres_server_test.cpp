@@ -14,6 +14,7 @@
 
 #include "postgres/pool.hpp"
 #include "sql/dialect.hpp"
+#include "support/free_port.hpp"
 #include "support/pgbouncer.hpp"
 #include "support/postgres_database.hpp"
 #include "support/tcp_proxy.hpp"
@@ -55,6 +56,13 @@ class PostgresServer : public ::testing::Test {
   bool settled() {
     return eventually([&] { return db.ask("SELECT count(*) FROM " + db.table() + " WHERE status IN (0, 2)") == "0"; });
   }
+  // Others use the same server, and what they have begun may hold up a claim in order.
+  bool earlier_transactions_end() {
+    return eventually([&] {
+      return db.ask("SELECT count(*) FROM " + db.table() +
+                    " WHERE written_by >= pg_snapshot_xmin(pg_current_snapshot())") == "0";
+    });
+  }
   // The sessions of the store, but for those of this test.
   std::string sessions(std::string const& name) {
     return db.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = '" + name + "'");
@@ -82,6 +90,7 @@ TEST_F(PostgresServer, ThePoolIsBounded) {
   for (int i = 0; i < 10; ++i) most = std::max<int>(most, std::stoi(sessions("bounded")));
   threads.clear();
   EXPECT_LE(most, 2);
+  EXPECT_LE(std::stoi(sessions("bounded")), 2);
   EXPECT_GE(std::stoi(sessions("bounded")), 1);
 }
 
@@ -175,7 +184,7 @@ TEST_F(PostgresServer, AServerThatOnlyReadsIsTransientAndLeft) {
 
 TEST_F(PostgresServer, ALockThatOthersHoldIsTransient) {
   auto o = db.options();
-  o.timeout = 300ms;
+  o.timeout = 2s;
   auto const s = postgres::open(db.connection(), o);
   auto n = multi_node(options(s));
   write(n, "a");
@@ -191,7 +200,7 @@ TEST_F(PostgresServer, ALockThatOthersHoldIsTransient) {
 TEST_F(PostgresServer, ANetworkThatSaysNothingIsGivenUp) {
   tcp_proxy proxy{postgres_server::shared().port()};
   auto o = db.options();
-  o.timeout = 300ms;
+  o.timeout = 2s;
   auto const s = postgres::open(proxy.connection(), o);
   static_cast<void>(s->inspect().counts());
   proxy.stall();
@@ -353,9 +362,8 @@ TEST_F(PostgresServer, I1_I7_ACommitAfterTheLeaseIsDeliveredOnce) {
   tx.flush();
   ASSERT_TRUE(eventually([&] { return n.counters().held == 0; })) << "past half the lease the node lets go of it";
   EXPECT_TRUE(eventually([&] {
-    return db.ask(
-               "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND "
-               "now() - xact_start > interval '1.2 s'") != "0";
+    return db.ask("SELECT count(*) FROM pg_stat_activity WHERE now() - xact_start > interval '1.2 s' AND pid = " +
+                  std::to_string(PQbackendPID(caller.handle()))) != "0";
   }));
   tx.commit();
   ASSERT_TRUE(seen.reach(1));
@@ -433,12 +441,9 @@ TEST_F(PostgresServer, I5_OrderWaitsForATransactionThatBeganEarlier) {
   ASSERT_TRUE(waiting.next_due);
   EXPECT_LT(*waiting.next_due - waiting.now, 1s) << "it asks again soon";
   first.commit();
-  claim_reply reply;
-  ASSERT_TRUE(eventually([&] {  // others use the same server
-    r.token = "n/2";
-    reply = s->claim(r);
-    return !reply.rows.empty();
-  }));
+  ASSERT_TRUE(earlier_transactions_end());
+  r.token = "n/2";
+  auto const reply = s->claim(r);
   ASSERT_EQ(reply.rows.size(), 2U);
   EXPECT_EQ(reply.rows[0].handle.id, "first");
   EXPECT_EQ(reply.rows[1].handle.id, "second");
@@ -476,11 +481,12 @@ TEST_F(PostgresServer, ALostDispatchLockIsNoticedAndTakenOver) {
   ASSERT_TRUE(eventually([&] { return first.health().active; }));
   auto second = make("second_node");
   second.start();
-  EXPECT_FALSE(second.health().active);
-  end_sessions("first_node");
-  ASSERT_TRUE(eventually([&] { return second.health().active || first.health().active; }));
-  first.stop();
-  ASSERT_TRUE(eventually([&] { return second.health().active; }));
+  // Either may be the quicker one to ask for the lock again.
+  ASSERT_TRUE(eventually([&] {
+    end_sessions("first_node");
+    return second.health().active;
+  }));
+  EXPECT_TRUE(eventually([&] { return !first.health().active; })) << "it has noticed";
   write(second, "a");
   ASSERT_TRUE(seen.reach(1));
   EXPECT_TRUE(settled());
@@ -516,9 +522,13 @@ TEST_F(PostgresServer, WhatIsSaidAtOnceIsNotifiedOnce) {
   auto const s = postgres::open(db.connection(), o);
   auto const listening = postgres::open(db.connection(), o);
   auto const before = listening->change_counter();
-  for (int i = 0; i < 10'000; ++i) s->hint();
+  auto const began = std::chrono::steady_clock::now();
+  std::uint64_t hints = 0;
+  for (; std::chrono::steady_clock::now() < began + 300ms; ++hints) s->hint();
   ASSERT_TRUE(eventually([&] { return listening->change_counter() != before; }));
-  EXPECT_LT(listening->change_counter() - before, 100U) << "ten thousand hints, which take far less than a second";
+  auto const most = (std::chrono::steady_clock::now() - began) / 10ms + 2;
+  ASSERT_GT(hints, 1000U);
+  EXPECT_LE(listening->change_counter() - before, static_cast<std::uint64_t>(most)) << "a hundred a second";
 }
 
 TEST_F(PostgresServer, NotifyIsOffByDefault) {
@@ -574,10 +584,7 @@ TEST_F(PostgresServer, TlsIsPassedOnToLibpq) {
 
 class PostgresPooler : public PostgresServer {
  protected:
-  PostgresPooler() {
-    auto const free_port = [] { return tcp_proxy{1}.port(); };
-    bouncer.emplace(postgres_server::shared(), free_port());
-  }
+  PostgresPooler() { bouncer.emplace(postgres_server::shared(), free_port()); }
   std::optional<pgbouncer> bouncer;
 };
 
@@ -634,7 +641,7 @@ TEST_F(PostgresServer, ClaimsUseTheIndexOfWhatIsDue) {
     db.execute("PREPARE ahead AS " + sql.next_due);
     db.execute("PREPARE done AS " + sql.settle_done);
     auto const plan = [&](std::string const& call) { return db.ask("EXPLAIN (FORMAT JSON) EXECUTE " + call); };
-    auto const due = plan("due(51, 0, 0, '{}', '{}', 0)");
+    auto const due = plan("due(51, 0, 0, '{}', '{}', 0, '-infinity')");
     EXPECT_THAT(due, HasSubstr("outbox_event_due"));
     EXPECT_THAT(due, ::testing::Not(HasSubstr("\"Sort\"")));
     EXPECT_THAT(due, ::testing::Not(HasSubstr("Seq Scan")));
@@ -659,6 +666,7 @@ TEST_F(PostgresServer, ClaimsInOrderUseTheirIndex) {
   db.execute("INSERT INTO " + db.table() +
              " (event_id, event_type, payload, available_at, created_at) SELECT 'e' || i, 't', '1', now(), now() FROM "
              "generate_series(1, 1000) i");
+  ASSERT_TRUE(earlier_transactions_end());
   said.clear();  // that fsync is off
   EXPECT_EQ(claim(plain, "n/1", 1000), 1000U);
   EXPECT_THAT(said, IsEmpty()) << "there is nothing behind them";
@@ -678,7 +686,8 @@ TEST_F(PostgresServer, ClaimsInOrderUseTheirIndex) {
   auto const plan = db.ask("EXPLAIN (FORMAT JSON) EXECUTE in_order(51, '{}', '{}')");
   EXPECT_THAT(plan, HasSubstr("outbox_event_in_order"));
   EXPECT_THAT(plan, ::testing::Not(HasSubstr("\"Sort\"")));
-  EXPECT_THAT(db.ask("EXPLAIN (FORMAT JSON) EXECUTE due(51, 0, 0, '{}', '{}', 0)"), HasSubstr("outbox_event_due"));
+  EXPECT_THAT(db.ask("EXPLAIN (FORMAT JSON) EXECUTE due(51, 0, 0, '{}', '{}', 0, '-infinity')"),
+              HasSubstr("outbox_event_due"));
 }
 
 }  // namespace

@@ -282,7 +282,7 @@ TEST_F(LiveRace, HungListener) {
                      if (d.id == "hangs" && d.attempt == 1) release.wait();
                      seen.add(d.id);
                    },
-                   {.timeout = 20ms});
+                   {.timeout = 1s});
     auto n = multi_node(std::move(o));
     n.start();
     commit(n, "hangs");
@@ -327,6 +327,10 @@ TEST_F(LiveRace, DiskFullAndBack) {
   if (::mount("outbox-test", disk.c_str(), "tmpfs", 0, "size=2m") != 0) {
     GTEST_SKIP() << "cannot mount a small disk: " << std::strerror(errno);
   }
+  struct unmount {
+    std::string const& disk;
+    ~unmount() { ::umount2(disk.c_str(), MNT_DETACH); }
+  } const at_the_end{disk};
   path = disk + "/shop.db";
   {
     single_node_options o{.store = sqlite::open(path, {.busy_timeout = 50ms}), .log = nullptr};
@@ -366,7 +370,6 @@ TEST_F(LiveRace, DiskFullAndBack) {
     ASSERT_TRUE(eventually([&] { return look->inspect().counts().pending() == 0; }));
     EXPECT_EQ(look->inspect().counts().done, seen.total()) << "nothing lost, nothing twice";
   }
-  ::umount2(disk.c_str(), MNT_DETACH);
 }
 
 TEST_F(LiveRace, I7_ManyWritersEachEventOnce) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +19,9 @@ class child_process {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error{"cannot make a pipe"};
     pid_ = ::fork();
+    if (pid_ < 0) throw std::runtime_error{"cannot start a process"};
     if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // whatever ends this test, ends it
       ::dup2(ends[1], STDOUT_FILENO);
       std::vector<char*> argv;
       for (auto& word : command) argv.push_back(word.data());
@@ -44,17 +47,19 @@ class child_process {
     return text;
   }
 
-  void signal(int which) const { ::kill(pid_, which); }
+  void signal(int which) const {
+    if (pid_ > 0) ::kill(pid_, which);
+  }
 
   void kill_hard() {
-    ::kill(pid_, SIGKILL);
+    signal(SIGKILL);
     wait();
   }
 
   /// Its wait status.
   int wait() {
     int status = 0;
-    ::waitpid(pid_, &status, 0);
+    if (pid_ > 0) ::waitpid(pid_, &status, 0);
     pid_ = -1;
     return status;
   }

@@ -1,13 +1,11 @@
 #include "support/postgres_server.hpp"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <libpq-fe.h>
 #include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/shm.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +20,8 @@
 #include <stdexcept>
 #include <string_view>
 #include <thread>
+
+#include "support/free_port.hpp"
 
 namespace outbox {
 namespace {
@@ -38,20 +38,6 @@ std::string binary_directory() {
     if (fs::exists(version.path() / "bin/postgres")) found.push_back((version.path() / "bin").string());
   }
   return found.empty() ? std::string{} : *std::ranges::max_element(found);
-}
-
-int free_port() {
-  int const s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ::sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
-  ::socklen_t size = sizeof a;
-  if (s < 0 || ::bind(s, reinterpret_cast<::sockaddr*>(&a), size) != 0 ||
-      ::getsockname(s, reinterpret_cast<::sockaddr*>(&a), &size) != 0) {
-    throw std::runtime_error{"cannot find a free port"};
-  }
-  ::close(s);
-  return ::ntohs(a.sin_port);
 }
 
 // Runs a program in a session of its own, not as root, with what it says in a file.
@@ -103,18 +89,26 @@ bool postgres_installed() { return !binary_directory().empty(); }
 postgres_server::postgres_server(setup s) : setup_{std::move(s)} {
   if (!postgres_installed()) throw std::runtime_error{"there is no PostgreSQL server in /usr/lib/postgresql"};
   make_directory();
-  initialise();
-  port_ = free_port();
-  start();
+  try {
+    initialise();
+    port_ = free_port();
+    start();
+  } catch (...) {
+    discard();
+    throw;
+  }
 }
 
 postgres_server::~postgres_server() {
-  if (leave_) return;
+  if (!leave_) discard();
+}
+
+void postgres_server::discard() noexcept {
   try {
     stop();
+    forget_shared_memory(directory_ + "/data/postmaster.pid");
   } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): it is gone either way
   }
-  forget_shared_memory(directory_ + "/data/postmaster.pid");
   std::error_code ignored;
   fs::remove_all(directory_, ignored);
 }
@@ -228,6 +222,8 @@ std::unique_ptr<postgres_server> postgres_server::described(std::string const& t
   s->ours_ = false;
   std::istringstream in{text};
   if (!(in >> s->pid_ >> s->port_ >> s->directory_)) s->pid_ = -1;
+  // The description may be older than the machine's last start.
+  if (text_of(s->directory_ + "/data/postmaster.pid").find(std::to_string(s->pid_) + "\n") != 0) s->pid_ = -1;
   return s;
 }
 

@@ -49,6 +49,7 @@ class postgres_server {
   struct adopt_tag {};
   explicit postgres_server(adopt_tag) {}
   void make_directory();
+  void discard() noexcept;
   void initialise() const;
   void wait_until_ready() const;
   void wait_until_gone();
