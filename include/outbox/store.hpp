@@ -262,9 +262,9 @@ class OUTBOX_CORE_EXPORT store {
   /// For each row, in order: true if it still carried the token; its lease then ends `lease` from now.
   [[nodiscard]] virtual std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) = 0;
 
-  /// Releases every unfinished row that carries `token` and whose lease still runs; how many. One whose lease is over
-  /// can be claimed anyway.
-  virtual std::size_t release(std::string_view token) = 0;
+  /// Releases every unfinished row that carries one of `tokens` and whose lease still runs, for `lease` at most; how
+  /// many. One whose lease is over can be claimed anyway.
+  virtual std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) = 0;
 
   /// Null if another process or node has it.
   [[nodiscard]] virtual std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) = 0;

@@ -38,7 +38,8 @@ class OUTBOX_CORE_EXPORT transaction_observer {
 
   virtual void committed() noexcept = 0;
   virtual void rolled_back() noexcept = 0;
-  virtual void in_doubt() noexcept = 0;  ///< The outcome of COMMIT is unknown.
+  virtual void committed_in_part() noexcept = 0;  ///< It has committed; which of the rows are there is unknown.
+  virtual void in_doubt() noexcept = 0;           ///< The outcome of COMMIT is unknown.
 };
 
 /// What a kind of transaction can do; one static table per kind. `tx` is what the `transaction_ref` was made with.

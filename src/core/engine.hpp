@@ -108,6 +108,7 @@ struct verdict {
 
 struct release_request {
   std::vector<owner_token> tokens;
+  milliseconds lease{};
 };
 struct lock_request {};
 struct expire_request {};
@@ -171,6 +172,7 @@ class engine {
   void cancel(birth& b) noexcept;  ///< The INSERT failed, or the transaction cannot report its end.
   void committed(birth& b, steady_time now) noexcept;
   void rolled_back(birth& b) noexcept;
+  void committed_in_part(birth& b, steady_time now) noexcept;
   void in_doubt(birth& b, steady_time now) noexcept;
   void wake(std::optional<steady_time> due = {}) noexcept;
 
@@ -204,7 +206,7 @@ class engine {
 
   [[nodiscard]] plan<renew_request> plan_renew(steady_time now, bool flush = false);
   void apply_renewed(renew_request const& sent, std::vector<bool> const& kept, steady_time now);
-  void apply_doubts_released(renew_request const& sent) noexcept;
+  void apply_doubts_released(renew_request const& sent);
   void apply_renew_failure(renew_request const& sent, error const& e, steady_time now);
   void apply_announce_failure(error const& e);  ///< The leases are renewed; the registry or the pauses are not.
 
@@ -249,7 +251,7 @@ class engine {
   // Births.
   [[nodiscard]] bool births_may_be_owned() const noexcept;
   void end_birth(birth& b) noexcept;
-  void doubt_birth(birth& b, steady_time now) noexcept;
+  void doubt_birth(birth& b, steady_time until) noexcept;
 
   // Work.
   [[nodiscard]] retry_policy const& retry_of(ticket const& t) const noexcept;
@@ -278,6 +280,7 @@ class engine {
   void receive(claimed_row row, poll_request const& sent, steady_time now);
   void forget(ticket& t);
   void own_again(ticket& t, row_handle handle, steady_time lease_end);
+  void note_released(std::span<owner_token const> tokens);
   void prove_what_is_held(steady_time now);
   void note_floor(poll_request const& sent, claim_reply const& reply, steady_time now);
   void plan_next_poll(claim_reply const& reply, steady_time now);
@@ -306,7 +309,7 @@ class engine {
   bool open_ = false;
   ticket_list registered_, hot_, cold_, running_, finished_, settling_;
   std::unordered_map<std::string_view, ticket*>
-      by_id_;  ///< What the lists hold, but for forgotten settlements; keys live in the tickets.
+      by_id_;  ///< What the lists hold, but for what is forgotten; keys live in the tickets.
   std::list<std::shared_ptr<birth>> births_;
   std::list<doubt> doubts_;
   std::size_t hot_used_ = 0, cold_used_ = 0, hot_bytes_ = 0, cold_bytes_ = 0;

@@ -83,7 +83,7 @@ void engine::rolled_back(birth& b) noexcept { cancel(b); }
 void engine::committed(birth& b, steady_time now) noexcept {
   // Past half the lease the row is no longer surely ours for long enough: it is given back, and the poller decides.
   // So it is if the dispatch lock was lost since.
-  if (!b.open || !active() || now - b.began > settings_.lease.duration / 2) return doubt_birth(b, now);
+  if (!b.open || !active() || now - b.began > settings_.lease.duration / 2) return committed_in_part(b, now);
   for (auto const& t : b.tickets) {
     if (t->absent) {
       remove(*t);
@@ -98,11 +98,15 @@ void engine::committed(birth& b, steady_time now) noexcept {
   signals_ |= signal_work;
 }
 
-void engine::in_doubt(birth& b, steady_time now) noexcept { doubt_birth(b, now); }
+// What there is, is there: it is given back once.
+void engine::committed_in_part(birth& b, steady_time now) noexcept { doubt_birth(b, now); }
 
-void engine::doubt_birth(birth& b, steady_time now) noexcept {
+// It may yet be committed, but not for longer than its leases run.
+void engine::in_doubt(birth& b, steady_time now) noexcept { doubt_birth(b, now + 2 * settings_.lease.duration); }
+
+void engine::doubt_birth(birth& b, steady_time until) noexcept {
   if (!b.spare.empty()) {
-    b.spare.front().until = now + 2 * settings_.lease.duration;
+    b.spare.front().until = until;
     doubts_.splice(doubts_.end(), b.spare);
   }
   if (b.open) end_birth(b);

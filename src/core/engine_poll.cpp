@@ -23,7 +23,7 @@ plan<poll_request> engine::plan_poll(steady_time now) {
   if (poll_busy_ || !open_) return {};
   if (now < poll_not_before_) return {{}, poll_not_before_};
 
-  release_request release;
+  release_request release{.tokens = {}, .lease = settings_.lease.duration};
   for (auto const& d : doubts_) {
     if (!d.released_once) release.tokens.push_back(d.token);
   }
@@ -149,7 +149,7 @@ void engine::receive(claimed_row row, poll_request const& sent, steady_time now)
   auto const lease_end = sent.sent + settings_.lease.duration;
   if (auto const held = by_id_.find(row.handle.id); held != by_id_.end()) {
     ticket& t = *held->second;
-    if (t.at == stage::settling || (t.at == stage::finished && t.resent)) {
+    if (t.lost || t.at == stage::settling || (t.at == stage::finished && t.resent)) {
       forget(t);
     } else {
       own_again(t, std::move(row.handle), lease_end);
@@ -178,8 +178,9 @@ void engine::receive(claimed_row row, poll_request const& sent, steady_time now)
   signals_ |= signal_settle;
 }
 
-// The row was free although its settlement is not confirmed: it has taken effect, and the row fell due again. The claim
-// is what counts from here on; the old ticket only waits for its reply.
+// The row was free although its settlement is not confirmed: it has taken effect, and the row fell due again. Or the
+// row was lost to somebody who has given it back, while the call here goes on. The claim is what counts from here on;
+// the old ticket only waits for its reply, or for the end of a call whose result nobody asks for.
 void engine::forget(ticket& t) {
   if (t.at == stage::finished) return remove_lost(t);
   by_id_.erase(t.what.id());
@@ -199,11 +200,7 @@ void engine::own_again(ticket& t, row_handle handle, steady_time lease_end) {
 void engine::apply_released(poll_request const& sent, steady_time now) {
   poll_busy_ = false;
   store_answered(poll_health_, now);
-  for (auto const& token : std::get<release_request>(sent.what).tokens) {
-    for (auto& d : doubts_) {
-      if (d.token == token) d.released_once = true;
-    }
-  }
+  note_released(std::get<release_request>(sent.what).tokens);
   poll_wanted_ = true;
   signals_ |= signal_poll;
 }

@@ -1,6 +1,7 @@
 // The renewer's step: keeps what is held, and ends what would never end.
 #include <algorithm>
 #include <cassert>
+#include <unordered_set>
 
 #include "core/engine.hpp"
 
@@ -86,11 +87,15 @@ void engine::apply_announce_failure(error const& e) {
   say(log_level::warning, std::string{"cannot announce this node or read what is paused: "} + e.what());
 }
 
-void engine::apply_doubts_released(renew_request const& sent) noexcept {
+void engine::apply_doubts_released(renew_request const& sent) {
   announce_said_.clear();
-  for (auto& d : doubts_) {
-    if (std::ranges::find(sent.doubts, d.token) != sent.doubts.end()) d.released_once = true;
-  }
+  note_released(sent.doubts);
+}
+
+void engine::note_released(std::span<owner_token const> tokens) {
+  if (tokens.empty()) return;
+  std::unordered_set<std::string_view> const released{tokens.begin(), tokens.end()};
+  for (auto& d : doubts_) d.released_once = d.released_once || released.contains(d.token);
 }
 
 void engine::apply_renew_failure(renew_request const& /*sent*/, error const& e, steady_time now) {

@@ -26,7 +26,7 @@ poll_reply perform(store& s, poll_request const& request, std::string const& inc
                    std::weak_ptr<dispatch_lock> const& lock) noexcept {
   return reply_of<poll_reply>([&](poll_reply& reply) {
     if (auto const* const release = std::get_if<release_request>(&request.what)) {
-      for (auto const& token : release->tokens) s.release(token);
+      s.release(release->tokens, release->lease);
     } else if (std::holds_alternative<lock_request>(request.what)) {
       reply.value = s.try_dispatch_lock(incarnation);
     } else if (std::holds_alternative<expire_request>(request.what)) {
@@ -50,7 +50,7 @@ renew_reply perform(store& s, renew_request const& request, node_row const& self
   if (reply.failure) return reply;
   // The registry is for tools: that it fails must not make the node think that it has lost its leases.
   auto rest = reply_of<renew_reply>([&](renew_reply& r) {
-    for (auto const& token : request.doubts) s.release(token);
+    if (!request.doubts.empty()) s.release(request.doubts, self.lease);
     s.announce(self);
     r.pauses = s.pauses();
   });

@@ -79,6 +79,13 @@ class birth_observer final : public transaction_observer {
     });
     tell([&](writer_hook& h) { h.after_rollback(events_); });
   }
+  void committed_in_part() noexcept override {
+    end([&](engine& e, steady_time now) {
+      if (birth_) e.committed_in_part(*birth_, now);
+      e.wake();
+    });
+    hint();
+  }
   void in_doubt() noexcept override {
     end([&](engine& e, steady_time now) {
       if (birth_) e.in_doubt(*birth_, now);

@@ -287,12 +287,12 @@ std::vector<bool> database::renew(std::span<row_handle const> rows, milliseconds
   return kept;
 }
 
-std::size_t database::release(std::string_view token) {
+std::size_t database::release(std::span<owner_token const> tokens, milliseconds /*lease*/) {
   std::lock_guard const lock{mutex_};
   auto const at = now();
   std::size_t released = 0;
   for (auto& [seq, row] : rows_) {
-    if (!pending(row) || row.locked_by != token || row.lease_until <= at) continue;
+    if (!pending(row) || row.lease_until <= at || std::ranges::find(tokens, row.locked_by) == tokens.end()) continue;
     update(row, [](row_view& r) {
       r.locked_by.clear();
       r.lease_until.reset();

@@ -30,7 +30,7 @@ class database final : public store, public inspector, public std::enable_shared
   claim_reply claim(claim_request const& request) override;
   std::vector<bool> settle(std::span<settlement const> items) override;
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
-  std::size_t release(std::string_view token) override;
+  std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
   void announce(node_row const& node) override;
   void retire(std::string_view incarnation) override;

@@ -88,8 +88,20 @@ class shown_row final : public sql::row {
 
 bool succeeded(PGresult const* r) noexcept {
   auto const s = PQresultStatus(r);
-  return s == PGRES_COMMAND_OK || s == PGRES_TUPLES_OK;
+  return s == PGRES_COMMAND_OK || s == PGRES_TUPLES_OK || s == PGRES_EMPTY_QUERY;
 }
+
+bool is_copy(PGresult const* r) noexcept {
+  auto const s = PQresultStatus(r);
+  return s == PGRES_COPY_IN || s == PGRES_COPY_OUT || s == PGRES_COPY_BOTH;
+}
+
+// In English, whatever the server speaks. Empty: it is not the server who says so.
+std::string_view severity_of(PGresult const* r) noexcept {
+  char const* const text = r == nullptr ? nullptr : PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
+  return text == nullptr ? std::string_view{} : text;
+}
+bool ends_session(std::string_view severity) noexcept { return severity == "FATAL" || severity == "PANIC"; }
 
 struct free_options {
   void operator()(PQconninfoOption* o) const noexcept { PQconninfoFree(o); }
@@ -132,8 +144,10 @@ error error_of(PGconn* c, PGresult const* r, std::string_view doing) {
     text += said.empty() ? "the connection to the server was lost" : said;
   }
   if (!state.empty()) text += " (SQLSTATE " + std::string{state} + ")";
-  bool const broken = PQstatus(c) != CONNECTION_OK;
-  return error{broken ? errc::unavailable : code_of(state), text, std::string{state}};
+  if (PQstatus(c) != CONNECTION_OK || ends_session(severity_of(r))) {
+    return error{errc::unavailable, text, std::string{state}};
+  }
+  return error{state.empty() ? errc::store_failure : code_of(state), text, std::string{state}};
 }
 
 bool spoils_connection(error const& e) noexcept {
@@ -230,7 +244,7 @@ driver::replies driver::travel(std::span<statement const> statements) {
   if (sent) {
     receive(statements, prepared_now, into);
   } else {
-    into.failure = error_of(c_, nullptr, "cannot send a statement");
+    into.failure = error{errc::unavailable, error_of(c_, nullptr, "cannot send a statement").what()};
     break_off();
   }
   into.broken = given_up_ || PQstatus(c_) != CONNECTION_OK;
@@ -260,10 +274,16 @@ void driver::receive(std::span<statement const> statements, std::vector<std::str
       timeout_.count() > 0 ? steady_clock::now() + timeout_ + timeout_ / 10 : steady_clock::time_point::max();
   auto const fail = [&](PGresult const* r, char const* doing) {
     if (into.failure) return;
-    into.failure = error_of(c_, r, doing);
-    char const* const severity = r == nullptr ? nullptr : PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
-    into.refused = severity != nullptr && std::string_view{severity} == "ERROR";
-    if (into.failure->sqlstate() == "26000") names_.clear();  // somebody has dropped what was prepared
+    into.failure = given_up_ ? error{errc::unavailable, std::string{doing} + ": the server did not answer in time"}
+                   : is_copy(r)
+                       ? error{errc::store_failure, "COPY cannot travel with other statements: run it on the handle"}
+                       : error_of(c_, r, doing);
+    // A session that ends before the last statement has not come to that.
+    bool const before_the_last = into.results.size() + 1 < statements.size();
+    auto const severity = severity_of(r);
+    into.refused = severity == "ERROR" || (ends_session(severity) && before_the_last);
+    // Somebody has dropped what was prepared, or changed what it gives.
+    if (into.failure->sqlstate() == "26000" || into.failure->sqlstate() == "0A000") names_.clear();
   };
   // One answer of the server's: its result, and the null that ends it.
   auto const answer = [&]() -> result_handle {
@@ -281,7 +301,7 @@ void driver::receive(std::span<statement const> statements, std::vector<std::str
       }
     }
     auto r = answer();
-    if (!r || PQstatus(c_) != CONNECTION_OK) {
+    if (!r || is_copy(r.get()) || PQstatus(c_) != CONNECTION_OK) {
       fail(r.get(), "cannot run a statement");
       return break_off();
     }
@@ -298,7 +318,9 @@ result_handle driver::next_result(steady_clock::time_point deadline) {
   while (!given_up_) {
     int const unsent = PQflush(c_);
     if (unsent < 0 || (unsent == 0 && PQisBusy(c_) == 0)) break;
-    if (PQsslInUse(c_) != 0 && PQconsumeInput(c_) != 0 && unsent == 0 && PQisBusy(c_) == 0) break;  // it may hold more
+    if (PQsslInUse(c_) != 0) {  // it may hold what is not on the socket any more
+      if (PQconsumeInput(c_) == 0 || (unsent == 0 && PQisBusy(c_) == 0)) break;
+    }
     if (!wait_for_socket(unsent != 0, deadline)) {
       break_off();
       break;
@@ -310,6 +332,7 @@ result_handle driver::next_result(steady_clock::time_point deadline) {
 
 bool driver::wait_for_socket(bool to_write, steady_clock::time_point deadline) {
   ::pollfd socket{PQsocket(c_), static_cast<short>(to_write ? POLLIN | POLLOUT : POLLIN), 0};
+  if (socket.fd < 0) return true;  // libpq has closed it
   while (true) {
     int wait = -1;
     if (deadline != steady_clock::time_point::max()) {

@@ -55,6 +55,19 @@ constexpr std::string_view adoptable[] = {"event_id",   "event_type", "aggregate
                                           "payload",    "headers",    "status",         "attempts",     "available_at",
                                           "created_at", "done_at",    "last_error",     "locked_by",    "locked_at"};
 
+// Every statement finds its row by the id.
+void refuse_doubles(driver& d, std::string const& table, std::string const& schema) {
+  auto const on = with_table("outbox_event", table, schema);
+  auto const unique =
+      ask(d,
+          "SELECT 'unique' FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = "
+          "i.indkey[0] WHERE i.indrelid = to_regclass($1) AND a.attname = 'event_id' AND i.indisunique "
+          "AND i.indisvalid AND i.indnkeyatts = 1 AND i.indpred IS NULL",
+          {std::string_view{on}});
+  if (unique) return;
+  refuse("table '" + table + "' cannot be adopted: its event_id is not unique; add a primary key or a unique index");
+}
+
 // Columns of somebody else's are left alone, but a row must be insertable without them.
 void refuse_foreign_columns(driver& d, std::string const& table, std::string const& schema, columns const& have) {
   std::string missing;
@@ -62,12 +75,13 @@ void refuse_foreign_columns(driver& d, std::string const& table, std::string con
     if (!have.contains(name)) missing += (missing.empty() ? "" : ", ") + std::string{name};
   }
   if (auto const id = have.find("event_id");
-      id != have.end() && !id->second.starts_with("character") && id->second != "text") {
+      id != have.end() && id->second != "character varying" && id->second != "text") {
     refuse("table '" + table + "' cannot be adopted: its event_id is of type " + id->second + ", not varchar");
   }
   if (!missing.empty()) {
     refuse("there is a table '" + table + "' that is not an outbox table: it has no column " + missing);
   }
+  refuse_doubles(d, table, schema);
   std::string needed;
   d.execute(
       "SELECT column_name::text FROM information_schema.columns WHERE table_schema = $1 AND table_name = $2 AND "
@@ -174,25 +188,32 @@ void adopt(PGconn* c, options const& o, std::string const& schema, columns const
 
 // Under a lock that writers wait for, so only if it is not there.
 void add_order_index(PGconn* c, driver& d, options const& o, std::string const& schema, migration& report) {
-  if (has_order_index(d, o.table, schema)) return;
+  if (auto const valid = order_index(d, o.table, schema)) {
+    if (*valid) return;
+    report.warnings.push_back("index " + o.table +
+                              "_in_order is not valid: CREATE INDEX CONCURRENTLY is still at it, or has failed; if it "
+                              "has, drop the index and make it again");
+    return;
+  }
   run(c, with_table(ordered_sql, o.table, schema));
   if (report.what == migration::kind::nothing) report.what = migration::kind::indexed;
 }
 
 }  // namespace
 
-bool has_order_index(sql::connection& c, std::string const& table, std::string const& schema) {
-  bool there = false;
+std::optional<bool> order_index(sql::connection& c, std::string const& table, std::string const& schema) {
+  std::optional<bool> valid;
   auto const name = table + "_in_order";
   auto const on = with_table("outbox_event", table, schema);
   c.execute(
-      "SELECT 1 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1) AND "
+      "SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1) "
+      "AND "
       "c.relname = $2",
-      {std::string_view{on}, std::string_view{name}}, [&](sql::row const&) {
-        there = true;
+      {std::string_view{on}, std::string_view{name}}, [&](sql::row const& r) {
+        valid = r.integer(0) != 0;
         return false;
       });
-  return there;
+  return valid;
 }
 
 std::string table_id_sql(std::string const& meta) {
@@ -214,7 +235,7 @@ void check_options(options const& o) {
 }
 
 std::string resolve_schema(PGconn* c, options const& o) {
-  driver d{c, /*keep=*/false};
+  driver d{c, /*keep=*/false, o.timeout};
   if (o.schema.empty()) {
     auto const current = ask(d, "SELECT current_schema()::text");
     if (!current)
@@ -266,6 +287,10 @@ std::string check_schema(PGconn* c, std::string const& table, std::string const&
   if (version < schema_version) {
     refuse("table '" + table + "' in schema '" + schema + "' has no outbox schema of version " +
            std::to_string(schema_version) + ": call outbox::postgres::migrate(), or open with .migrate = true");
+  }
+  if (auto const on = with_table("outbox_event", table, schema);
+      !ask(d, "SELECT to_regclass($1)::oid::text", {std::string_view{on}})) {
+    refuse("table '" + table + "' in schema '" + schema + "' is gone; its companions are there");
   }
   auto id = ask(d, table_id_sql(with_table("outbox_meta", table, schema)));
   if (!id) refuse("the companion of table '" + table + "' has no table_id: it was changed by hand");

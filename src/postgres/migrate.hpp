@@ -17,7 +17,8 @@ extern std::string_view const schema_sql;
 /// schema/postgres/ordered.sql
 extern std::string_view const ordered_sql;
 
-/// The schema that `o` names, or the connection's current one. Throws `error` (invalid_option) if it is not there.
+/// The schema that `o` names, or the connection's current one. The first question on a connection, so with a limit: a
+/// pooler may have no server to give. Throws `error` (invalid_option) if it is not there.
 [[nodiscard]] std::string resolve_schema(PGconn* c, options const& o);
 
 /// In one transaction; others that migrate wait. Throws `error`.
@@ -27,8 +28,8 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
 /// library knows.
 [[nodiscard]] std::string check_schema(PGconn* c, std::string const& table, std::string const& schema);
 
-/// True if the table has the index of schema/postgres/ordered.sql.
-[[nodiscard]] bool has_order_index(sql::connection& c, std::string const& table, std::string const& schema);
+/// Whether the index of schema/postgres/ordered.sql is valid; nothing if the table has none.
+[[nodiscard]] std::optional<bool> order_index(sql::connection& c, std::string const& table, std::string const& schema);
 
 /// Asks for the identity of the table whose companion is `meta`: its own, and that of the database, which may be a
 /// copy.

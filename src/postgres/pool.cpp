@@ -7,11 +7,18 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// What is left of a transaction that went wrong.
-void clean(PGconn* c) noexcept {
-  if (PQpipelineStatus(c) != PQ_PIPELINE_OFF) PQexitPipelineMode(c);
-  auto const s = PQtransactionStatus(c);
-  if (s == PQTRANS_INTRANS || s == PQTRANS_INERROR) result_handle const done{PQexec(c, "ROLLBACK")};
+// Ends what is left of a transaction that went wrong. False: the connection is of no use any more.
+bool clean(own_connection& c) noexcept {
+  auto* const raw = c.conn.get();
+  if (PQpipelineStatus(raw) != PQ_PIPELINE_OFF && PQexitPipelineMode(raw) == 0) return false;
+  auto const s = PQtransactionStatus(raw);
+  if (s != PQTRANS_INTRANS && s != PQTRANS_INERROR) return true;
+  try {
+    c.statements.execute("ROLLBACK");
+    return true;
+  } catch (std::exception const&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -24,30 +31,35 @@ bool looks_alive(PGconn* c) noexcept {
   return PQstatus(c) == CONNECTION_OK && PQtransactionStatus(c) == PQTRANS_IDLE;
 }
 
-void allow_silence(PGconn* c) {
+void allow_silence(PGconn* c, milliseconds timeout) {
   constexpr int with_idle_timeout = 140'000;
-  if (PQserverVersion(c) >= with_idle_timeout) run(c, "SET idle_session_timeout = 0");
+  if (PQserverVersion(c) >= with_idle_timeout) driver{c, false, timeout}.execute("SET idle_session_timeout = 0");
 }
 
-bool behind_pooler(PGconn* c) {
-  result_handle const r{PQexec(c, "SELECT pg_backend_pid()")};
-  if (PQresultStatus(r.get()) != PGRES_TUPLES_OK) throw error_of(c, r.get(), "cannot ask the server who it is");
-  return std::string_view{PQgetvalue(r.get(), 0, 0)} != std::to_string(PQbackendPID(c));
+bool behind_pooler(PGconn* c, milliseconds timeout) {
+  std::int64_t pid = 0;
+  driver{c, /*keep=*/false, timeout}.execute("SELECT pg_backend_pid()", {}, [&](sql::row const& r) {
+    pid = r.integer(0);
+    return false;
+  });
+  return pid != PQbackendPID(c);
 }
 
 std::unique_ptr<own_connection> connect_own(std::string const& connection_string, milliseconds timeout) {
   auto c = connect(connection_string, timeout);
-  bool const pooled = behind_pooler(c.get());
+  PQsetnonblocking(c.get(), 1);
+  bool const pooled = behind_pooler(c.get(), timeout);
   if (!pooled) {
     auto const limit = std::to_string(timeout.count());
-    auto settings = "SET statement_timeout = " + limit + "; SET idle_in_transaction_session_timeout = " + limit +
-                    "; SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; "
-                    "SET plan_cache_mode = force_generic_plan";
-    for (auto const s : plan_settings) settings += "; SET " + std::string{s};
-    run(c.get(), settings);
-    allow_silence(c.get());
+    std::vector<std::string> settings{"statement_timeout = " + limit, "idle_in_transaction_session_timeout = " + limit,
+                                      "default_transaction_isolation = 'read committed'",
+                                      "default_transaction_read_only = off", "plan_cache_mode = force_generic_plan"};
+    settings.insert(settings.end(), std::begin(plan_settings), std::end(plan_settings));
+    std::vector<statement> all;
+    for (auto const& s : settings) all.push_back({"SET " + s, parameters{{}}});
+    static_cast<void>(driver{c.get(), /*keep=*/false, timeout}.travel_or_throw(all));
+    allow_silence(c.get(), timeout);
   }
-  PQsetnonblocking(c.get(), 1);
   auto* const raw = c.get();
   return std::unique_ptr<own_connection>{new own_connection{std::move(c), driver{raw, /*keep=*/!pooled, timeout}}};
 }
@@ -97,8 +109,7 @@ std::unique_ptr<own_connection> pool::make() {
 }
 
 void pool::give_back(std::unique_ptr<own_connection> c, bool spoiled) noexcept {
-  if (!spoiled) clean(c->conn.get());
-  bool const good = !spoiled && looks_alive(c->conn.get());
+  bool const good = !spoiled && clean(*c) && looks_alive(c->conn.get());
   if (!good) c.reset();
   std::lock_guard const lock{mutex_};
   if (good) {

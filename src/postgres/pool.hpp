@@ -26,10 +26,11 @@ inline constexpr std::string_view plan_settings[] = {"enable_sort = off", "enabl
 [[nodiscard]] bool looks_alive(PGconn* c) noexcept;
 
 /// Lets a session be silent for as long as it likes; servers before 14 do so anyway.
-void allow_silence(PGconn* c);
+void allow_silence(PGconn* c, milliseconds timeout);
 
-/// Whether whoever answers is the server itself. A pooler gives out a process id of its own.
-[[nodiscard]] bool behind_pooler(PGconn* c);
+/// False if whoever answers is the server itself: a pooler gives out a process id of its own. It may also have no
+/// server to give for a long time, so the question has a limit as everything has.
+[[nodiscard]] bool behind_pooler(PGconn* c, milliseconds timeout);
 
 /// Connects and makes the session ours: time-outs, isolation, plans that do not depend on parameters. Behind a pooler
 /// nothing is set, because the session is not ours. Throws `error`.

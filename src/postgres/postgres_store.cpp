@@ -149,6 +149,7 @@ class postgres_store final : public sql::sql_store {
   claim_reply claim(claim_request const& request) override;
   std::vector<bool> settle(std::span<settlement const> items) override;
   std::vector<bool> renew(std::span<row_handle const> rows, milliseconds lease) override;
+  std::size_t release(std::span<owner_token const> tokens, milliseconds lease) override;
 
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
     return try_advisory_lock(pool_.connection_string(), pool_.timeout(), table_id_, incarnation,
@@ -347,9 +348,9 @@ void postgres_store::advise_on_order() noexcept {
   if (!log_ || order_looked_at_.exchange(true)) return;
   try {
     bool there = false;
-    with_reader([&](sql::connection& c) { there = has_order_index(c, table_, schema_); });
+    with_reader([&](sql::connection& c) { there = order_index(c, table_, schema_).value_or(false); });
     if (there) return;
-    log_(log_level::warning, "events wait in order, and table '" + table_ + "' has no index " + table_ +
+    log_(log_level::warning, "events wait in order, and table '" + table_ + "' has no valid index " + table_ +
                                  "_in_order: each claim reads and sorts all that is pending. Open the store with "
                                  ".ordered = true, or run schema/postgres/ordered.sql");
   } catch (std::exception const&) {
@@ -543,8 +544,9 @@ std::vector<bool> postgres_store::settle(std::span<settlement const> items) {
       for (std::size_t s = 0; s < whose.size(); ++s) {
         auto const& c = *whose[s];
         result_rows{answers[s + (several ? 1 : 0)].get()}.show([&](sql::row const& r) {
-          auto const at = std::ranges::lower_bound(c.id, optional_text{r.text(0)}) - c.id.begin();
-          applied[c.indexes[static_cast<std::size_t>(at)]] = true;
+          auto const at = std::ranges::lower_bound(c.id, optional_text{r.text(0)});
+          if (at != c.id.end() && *at == r.text(0))
+            applied[c.indexes[static_cast<std::size_t>(at - c.id.begin())]] = true;
           return true;
         });
       }
@@ -578,6 +580,14 @@ std::vector<bool> postgres_store::renew(std::span<row_handle const> rows, millis
   return kept;
 }
 
+std::size_t postgres_store::release(std::span<owner_token const> tokens, milliseconds lease) {
+  if (tokens.empty()) return 0;
+  std::vector<optional_text> const all{tokens.begin(), tokens.end()};
+  std::int64_t rows = 0;
+  with_writer([&](sql::connection& c) { rows = c.execute(arrays_.release, {sql::text_array{all}, micros(lease)}); });
+  return static_cast<std::size_t>(rows);
+}
+
 // What the server promises less than the store's users may expect.
 void warn_of_weak_durability(PGconn* c, options const& o) {
   result_handle const r{PQexec(c, "SELECT current_setting('synchronous_commit'), current_setting('fsync')")};
@@ -598,7 +608,7 @@ std::shared_ptr<store> open(std::string const& connection, options o) {
   auto const schema = resolve_schema(c.get(), o);
   if (o.migrate) {
     for (auto const& w : migrate_connection(c.get(), o, schema).warnings) {
-      if (o.log) o.log(log_level::warning, "adopting the outbox table: " + w);
+      if (o.log) o.log(log_level::warning, "table '" + o.table + "': " + w);
     }
   }
   auto table_id = check_schema(c.get(), o.table, schema);

@@ -18,6 +18,9 @@ constexpr std::size_t longest_queue = 1U << 20U;
 // Makes an INSERT one that may be sent again.
 constexpr std::string_view unless_there = " ON CONFLICT DO NOTHING";
 
+// Of whoever connects.
+constexpr milliseconds patience{10'000};
+
 statement plain(char const* sql) { return {sql, parameters{{}}}; }
 
 }  // namespace
@@ -25,7 +28,8 @@ statement plain(char const* sql) { return {sql, parameters{{}}}; }
 // A connection of ours, and what is prepared on it.
 class session {
  public:
-  explicit session(handle c) : conn{std::move(c)}, statements{conn.get(), /*keep=*/!behind_pooler(conn.get())} {}
+  explicit session(handle c, milliseconds timeout)
+      : conn{std::move(c)}, statements{conn.get(), /*keep=*/!behind_pooler(conn.get(), timeout)} {}
   handle conn;
   driver statements;
 };
@@ -73,6 +77,8 @@ struct transaction::state final : caller_connection {
   [[nodiscard]] std::size_t add_existence_checks();
   void note_absences(std::span<result_handle const> answers) const;
   void check_may_commit();
+  [[nodiscard]] bool ended_by_others() const noexcept;
+  [[noreturn]] void give_up_what_waits();
   [[noreturn]] void commit_failed(driver::replies const& replies);
 
   PGconn* conn;
@@ -99,6 +105,7 @@ void transaction::state::begin() {
   }
   seen = watch::of(conn);
   if (seen == nullptr) throw error{errc::unavailable, "libpq has no memory for an event procedure"};
+  seen->idle();
   if (pipelined()) {
     setbacks = seen->setbacks();
     waiting.push_back(plain("BEGIN"));
@@ -141,6 +148,8 @@ std::int64_t transaction::state::execute(std::string_view sql, std::span<sql::va
 }
 
 void transaction::state::flush() {
+  if (over) return;
+  if (ended_by_others()) give_up_what_waits();
   auto const before = seen->setbacks();
   bool const behind_savepoint = !pipelined() && seen->savepoints();
   restore_early();
@@ -208,18 +217,23 @@ void transaction::state::check_may_commit() {
     rollback();
     throw error{errc::store_failure, "the transaction was rolled back: what had been sent for it failed", "25P02"};
   }
-  if (pipelined() || PQstatus(conn) != CONNECTION_OK) return;
-  auto const status = PQtransactionStatus(conn);
-  if (status == PQTRANS_ACTIVE) {
+  if (!pipelined() && PQstatus(conn) == CONNECTION_OK && PQtransactionStatus(conn) == PQTRANS_ACTIVE) {
     throw error{errc::wrong_transaction, "the connection is busy: read the results of its last statement first"};
   }
-  if (status != PQTRANS_IDLE) return;
+  if (ended_by_others()) give_up_what_waits();
+}
+
+// What is sent outside of the transaction would be committed by itself.
+bool transaction::state::ended_by_others() const noexcept {
+  return begun && PQstatus(conn) == CONNECTION_OK && PQtransactionStatus(conn) == PQTRANS_IDLE;
+}
+
+void transaction::state::give_up_what_waits() {
   auto const unsent = waiting.size();
   end_in_doubt();
-  throw error{errc::no_transaction, "the transaction was ended by a statement of the application's: how, is not known" +
-                                        (unsent == 0 ? std::string{}
-                                                     : "; " + std::to_string(unsent) +
-                                                           " statements with events had not been sent and are lost")};
+  std::string text = "a statement of the application's, or a reset, has ended the transaction: how, is not known";
+  if (unsent > 0) text += "; what had not been sent is lost (statements: " + std::to_string(unsent) + ")";
+  throw error{errc::no_transaction, text};
 }
 
 void transaction::state::commit() {
@@ -238,7 +252,9 @@ void transaction::state::commit() {
     throw error{errc::store_failure, "the transaction was rolled back by the server: a statement in it had failed",
                 "25P02"};
   }
-  if (rows_may_be_gone() && !replies.failure) return end_in_doubt();  // a savepoint was queued, and rolled back
+  if (seen->setbacks_at_commit() != setbacks) {  // a savepoint was queued, and rolled back
+    return end([](transaction_observer& o) { o.committed_in_part(); });
+  }
   if (checks > 0) note_absences(std::span{replies.results}.subspan(first_check, checks));
   end([](transaction_observer& o) { o.committed(); });
 }
@@ -303,7 +319,7 @@ bool in_transaction(pg_conn const* connection) noexcept {
 }
 
 connection::connection(std::string const& connection_string)
-    : session_{std::make_unique<session>(connect(connection_string, std::chrono::seconds{10}))} {}
+    : session_{std::make_unique<session>(connect(connection_string, patience), patience)} {}
 connection::~connection() = default;
 pg_conn* connection::handle() const noexcept { return session_->conn.get(); }
 void connection::execute(std::string const& sql) { run(handle(), sql); }

@@ -59,13 +59,14 @@ void wake_line::ring() noexcept {
 
 void wake_line::connect_and_listen() {
   conn_ = connect(connection_string_, timeout_);
-  allow_silence(conn_.get());
-  run(conn_.get(), "LISTEN " + channel_);
+  allow_silence(conn_.get(), timeout_);
+  driver{conn_.get(), /*keep=*/false, timeout_}.execute("LISTEN " + channel_);
 }
 
 // A pooler takes LISTEN without a word, and nothing ever arrives from others.
 void wake_line::self_test() {
-  run(connect(connection_string_, timeout_).get(), "NOTIFY " + channel_);
+  auto const other = connect(connection_string_, timeout_);
+  driver{other.get(), /*keep=*/false, timeout_}.execute("NOTIFY " + channel_);
   auto const deadline = steady_clock::now() + timeout_;
   while (!take_notifications()) {
     auto const left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();

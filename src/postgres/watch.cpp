@@ -59,7 +59,8 @@ void watch::on_result(PGresult const* r) noexcept {
 void watch::on_tag(std::string_view tag) noexcept {
   if (tag == "COMMIT") {
     open_ = false;
-    if (suspect_) return end_in_doubt();
+    setbacks_at_commit_ = setbacks_;
+    if (suspect_) return end([](transaction_observer& o) { o.committed_in_part(); });
     end([](transaction_observer& o) { o.committed(); });
   } else if (tag == "ROLLBACK") {
     note_setback();
@@ -77,6 +78,11 @@ void watch::on_tag(std::string_view tag) noexcept {
     open_ = false;
     end_in_doubt();
   }
+}
+
+void watch::idle() noexcept {
+  end_in_doubt();
+  open_ = whole_ = false;
 }
 
 template <class Tell>

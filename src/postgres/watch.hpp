@@ -27,6 +27,10 @@ class watch {
   /// How often on this connection a statement failed, or something was begun, rolled back or reset: rows written before
   /// may be gone.
   [[nodiscard]] std::uint64_t setbacks() const noexcept { return setbacks_; }
+  [[nodiscard]] std::uint64_t setbacks_at_commit() const noexcept { return setbacks_at_commit_; }  ///< The last one.
+
+  /// It is certain that no transaction is open.
+  void idle() noexcept;
 
   /// Stores that this connection is known to reach, by the identity of their table.
   [[nodiscard]] bool reaches(std::string_view table_id) const noexcept;
@@ -51,6 +55,7 @@ class watch {
   bool savepoints_ = false;
   bool suspect_ = false;  ///< A setback since the first observer was enlisted.
   std::uint64_t setbacks_ = 0;
+  std::uint64_t setbacks_at_commit_ = 0;
 };
 
 }  // namespace outbox::inline v0::postgres

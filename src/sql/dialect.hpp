@@ -20,7 +20,6 @@ struct dialect {
   std::string read_meta;   ///< name -> value
   std::string write_meta;  ///< name, value
 
-  std::string release_token;     ///< token, now
   std::string expire_others;     ///< now, incarnation + "/"
   std::string find;              ///< event_id -> `row_columns`
   std::string counts;            ///< -> status, count
@@ -56,6 +55,7 @@ struct row_statements {
   std::string settle_defer;    ///< due, error or NULL, progress
   std::string settle_dead;     ///< counted, now, error, progress
   std::string settle_release;  ///< (nothing)
+  std::string release;         ///< token, now, the last instant that its lease may reach
   std::string renew;           ///< lease end
 };
 
@@ -100,6 +100,7 @@ struct array_statements {
   std::string settle_defer;    ///< progress, errors, delays
   std::string settle_dead;     ///< progress, errors, counted
   std::string settle_release;  ///< (nothing)
+  std::string release;         ///< tokens, microseconds that their leases may last
   std::string renew;           ///< lease -> the tokens too
 
   std::string exists;  ///< ids, tokens -> the ids that are there

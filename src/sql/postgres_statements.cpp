@@ -41,7 +41,9 @@ namespace {
   "NOT NULL, crashes, " INSERTED_AT ", " CLAIMABLE                                                                    \
   ", octet_length(event_id) + octet_length(event_type) + coalesce(octet_length(aggregate_id), 0) + "                  \
   "octet_length(payload::text) + coalesce(octet_length(payload_bytes), 0) + coalesce(octet_length(headers::text), "   \
-  "0), " CLAIM_NOW ", coalesce(written_by < pg_snapshot_xmin(pg_current_snapshot()), true)"
+  "0), " CLAIM_NOW                                                                                                    \
+  ", coalesce(written_by < pg_snapshot_xmin(pg_current_snapshot()) OR "                                               \
+  "written_by >= pg_snapshot_xmax(pg_current_snapshot()), true)"
 
 // Where the pair of id and token owns the row.
 #define OWNED " WHERE t.event_id = u.id AND t.locked_by = u.token AND t.status IN (0, 2) RETURNING t.event_id"
@@ -151,8 +153,6 @@ dialect postgres_statements(std::string const& table, std::string const& schema)
   d.write_meta =
       t("INSERT INTO outbox_meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = "
         "excluded.value");
-  d.release_token =
-      t("UPDATE outbox_event SET " NO_OWNER " WHERE " PENDING " AND " CLAIMABLE " > " LATER(2) " AND locked_by = $1");
   d.expire_others =
       t("UPDATE outbox_event SET lease_until = " LATER(1) " WHERE " PENDING " AND " CLAIMABLE " > " NOW
                                                           " AND locked_by IS NOT NULL AND lease_until > " NOW
@@ -199,7 +199,8 @@ array_statements postgres_array_statements(std::string const& table, std::string
   a.next_due = t("SELECT " CLAIMABLE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
                  " > " CLAIM_NOW ALL_OF("true" NOT_PAUSED(1, 2)) " ORDER BY " CLAIMABLE " LIMIT 1");
   a.next_grown = t("SELECT min(" INSERTED_AT ") FROM outbox_event WHERE " PENDING " AND " CLAIMABLE " <= " CLAIM_NOW
-                   " AND " INSERTED_AT " > " CLAIM_NOW " - " MICROSECONDS(1));
+                   " AND " CLAIMABLE " > " CLAIM_NOW " - " MICROSECONDS(1) " - interval '1 second' AND " INSERTED_AT
+                                                                           " > " CLAIM_NOW " - " MICROSECONDS(1));
   a.take = t(
       "UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL)::int, locked_by = $1, locked_at = " CLAIM_NOW
       ", lease_until = " CLAIM_NOW " + " MICROSECONDS(2) " WHERE event_id = ANY($3::text[]) AND " PENDING
@@ -227,6 +228,10 @@ array_statements postgres_array_statements(std::string const& table, std::string
         " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) u(id, token, progress, error, "
         "counted)" OWNED);
   a.settle_release = t("UPDATE outbox_event t SET " NO_OWNER " FROM unnest($1::text[], $2::text[]) u(id, token)" OWNED);
+  // A live lease is a claimable instant after now and not far from it, so the index leads past what is due, and not to
+  // what is delayed.
+  a.release = t("UPDATE outbox_event SET " NO_OWNER " WHERE " PENDING " AND " CLAIMABLE " > " NOW " AND " CLAIMABLE
+                " <= " LATER(2) " AND locked_by = ANY($1::text[])");
   a.renew = t("UPDATE outbox_event t SET lease_until = " LATER(
       3) " FROM unnest($1::text[], $2::text[]) u(id, token)" OWNED ", u.token");
   a.exists = t(

@@ -225,4 +225,15 @@ std::vector<bool> row_store::renew(std::span<row_handle const> rows, millisecond
   return kept;
 }
 
+std::size_t row_store::release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) {
+  std::int64_t rows = 0;
+  in_transaction([&](connection& c) {
+    rows = 0;  // it may be tried again
+    for (auto const& t : tokens) {
+      rows += c.execute(rows_.release, {std::string_view{t}, from_now{}, from_now{lease}});
+    }
+  });
+  return static_cast<std::size_t>(rows);
+}
+
 }  // namespace outbox::inline v0::sql

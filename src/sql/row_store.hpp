@@ -13,6 +13,7 @@ class OUTBOX_SQL_EXPORT row_store : public sql_store {
   claim_reply claim(claim_request const& request) override;
   std::vector<bool> settle(std::span<settlement const> items) override;
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
+  std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
 
  protected:
   row_store(dialect d, row_statements r);

@@ -42,12 +42,6 @@ void sql_store::in_transaction(work const& f) {
   });
 }
 
-std::size_t sql_store::release(std::string_view token) {
-  std::int64_t rows = 0;
-  with_writer([&](connection& c) { rows = c.execute(dialect_.release_token, {token, from_now{}}); });
-  return static_cast<std::size_t>(rows);
-}
-
 std::size_t sql_store::expire_others(std::string_view incarnation) {
   std::int64_t rows = 0;
   auto const prefix = std::string{incarnation} + "/";

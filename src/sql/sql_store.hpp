@@ -17,7 +17,6 @@ class OUTBOX_SQL_EXPORT sql_store : public store, public inspector {
   ~sql_store() override;
 
   store_capabilities capabilities() const noexcept override;
-  std::size_t release(std::string_view token) override;
   void announce(node_row const& node) override;
   void retire(std::string_view incarnation) override;
   std::size_t purge(purge_request const& request) override;

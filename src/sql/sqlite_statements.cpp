@@ -38,9 +38,6 @@ dialect sqlite_statements(std::string const& table) {
       t("INSERT INTO outbox_meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = "
         "excluded.value");
 
-  // A live lease is a claimable instant after now, so the index leads to what is owned and past what is due.
-  d.release_token =
-      t("UPDATE outbox_event SET " NO_OWNER " WHERE " PENDING " AND " CLAIMABLE " > ?2 AND locked_by = ?1");
   d.expire_others =
       t("UPDATE outbox_event SET lease_until = ?1 WHERE " PENDING " AND " CLAIMABLE
         " > ?1 AND locked_by IS NOT NULL AND lease_until > ?1 AND substr(locked_by, 1, length(?2)) <> ?2");
@@ -127,6 +124,10 @@ row_statements sqlite_row_statements(std::string const& table) {
       t("UPDATE outbox_event SET status = 3, attempts = attempts + ?1, done_at = ?2, last_error = ?3, progress = ?4, "
         "crashes = 0, " NO_OWNER OWNED(5, 6, 7));
   r.settle_release = t("UPDATE outbox_event SET " NO_OWNER OWNED(1, 2, 3));
+  // A live lease is a claimable instant after now and not far from it, so the index leads past what is due, and not to
+  // what is delayed.
+  r.release = t("UPDATE outbox_event SET " NO_OWNER " WHERE " PENDING " AND " CLAIMABLE " > ?2 AND " CLAIMABLE
+                " <= ?3 AND locked_by = ?1");
   r.renew = t("UPDATE outbox_event SET lease_until = ?1" OWNED(2, 3, 4));
   r.exists = t("SELECT 1 FROM outbox_event WHERE event_id = ?1 AND coalesce(locked_by, '') = ?2");
   return r;

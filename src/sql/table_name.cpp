@@ -7,6 +7,7 @@ namespace outbox::inline v0::sql {
 namespace {
 
 constexpr std::string_view default_table = "outbox_event";
+constexpr std::string_view companions_of_default = "outbox";
 constexpr std::size_t longest = 48;
 
 bool letter(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -19,6 +20,9 @@ void check_table_name(std::string_view name, std::string_view field) {
   if (name.empty()) refuse("must not be empty");
   if (name.size() > longest)
     refuse("has " + std::to_string(name.size()) + " characters, the limit is " + std::to_string(longest));
+  if (name == companions_of_default && field == "table") {
+    refuse("cannot be '" + std::string{name} + "': the companions of the default table begin with that name");
+  }
   if (!letter(name.front())) refuse("must begin with a letter or an underscore");
   for (char const c : name) {
     if (!name_part(c)) refuse("may have letters, digits and underscores only");
@@ -35,7 +39,7 @@ std::string with_table(std::string_view sql, std::string_view table, std::string
   };
   auto const prefix = schema.empty() ? std::string{} : quoted(std::string{schema}) + ".";
   std::string const name{table};
-  std::string const companion = table == default_table ? "outbox" : name;
+  std::string const companion = table == default_table ? std::string{companions_of_default} : name;
   // Name by name, so that what was put in is not looked at again.
   std::string text;
   for (std::size_t at = 0; at < sql.size();) {

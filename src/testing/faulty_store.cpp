@@ -79,8 +79,11 @@ std::vector<bool> faulty_store::renew(std::span<row_handle const> rows, std::chr
                      [s = state_->behind, copy = std::move(copy), lease] { return s->renew(copy, lease); });
 }
 
-std::size_t faulty_store::release(std::string_view token) {
-  return state_->run(operation::release, [s = state_->behind, t = std::string{token}] { return s->release(t); });
+std::size_t faulty_store::release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) {
+  return state_->run(operation::release,
+                     [s = state_->behind, t = std::vector<owner_token>{tokens.begin(), tokens.end()}, lease] {
+                       return s->release(t, lease);
+                     });
 }
 
 // A lock whose one statement can fail too. What is late finds the lock gone if its holder is.

@@ -28,6 +28,7 @@ class recorder final : public transaction_observer {
   void absent(std::size_t i) noexcept override { said += "absent " + ids_[i] + ";"; }
   void committed() noexcept override { said += "committed;"; }
   void rolled_back() noexcept override { said += "rolled back;"; }
+  void committed_in_part() noexcept override { said += "committed in part;"; }
   void in_doubt() noexcept override { said += "in doubt;"; }
   std::string said;
 

@@ -63,23 +63,38 @@ TYPED_TEST(Lease, ReleaseByTokenFreesAllItsRowsAndNoOthers) {
   this->claim("n/1");
   this->put({"c"});
   this->claim("n/2");
-  EXPECT_EQ(this->s().release("n/1"), 2U);
+  EXPECT_EQ(this->release("n/1"), 2U);
   EXPECT_THAT(this->ids(this->claim("m/1")), ElementsAre("a", "b"));
   EXPECT_EQ(this->row("a").crashes, 0) << "a release is no crash";
   EXPECT_EQ(this->row("c").locked_by, "n/2");
 }
 
+TYPED_TEST(Lease, ReleaseTakesManyTokensAndLeavesDelayedRowsAlone) {
+  event_options o;
+  o.deliver_after = 24h;
+  this->put(json_event("tomorrow", o));
+  for (auto const* const id : {"a", "b", "c"}) {
+    this->put({id});
+    this->claim(std::string{"n/"} + id);
+  }
+  owner_token const tokens[] = {"n/a", "unheard/of", "n/c"};
+  EXPECT_EQ(this->s().release(tokens, lease), 2U);
+  EXPECT_THAT(this->ids(this->claim("m/1")), ElementsAre("a", "c"));
+  EXPECT_EQ(this->row("b").locked_by, "n/b");
+  EXPECT_EQ(this->s().release({}, lease), 0U);
+}
+
 TYPED_TEST(Lease, ReleaseOfATokenThatOwnsNothingIsNothing) {
   this->put({"a"});
   this->settle(this->claim_one("n/1"), outcome::dead);
-  EXPECT_EQ(this->s().release("n/1"), 0U);
-  EXPECT_EQ(this->s().release("unheard/of"), 0U);
+  EXPECT_EQ(this->release("n/1"), 0U);
+  EXPECT_EQ(this->release("unheard/of"), 0U);
   EXPECT_EQ(this->row("a").status, event_status::dead);
 }
 
 TYPED_TEST(Lease, ReleaseByTokenReachesBirths) {
   this->put_owned(json_event("a"), "n/7");
-  EXPECT_EQ(this->s().release("n/7"), 1U);
+  EXPECT_EQ(this->release("n/7"), 1U);
   EXPECT_THAT(this->claim("m/1").rows, SizeIs(1));
 }
 

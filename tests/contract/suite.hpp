@@ -53,6 +53,7 @@ class StoreContract : public ::testing::Test {
   }
 
   claim_request request(std::string token) { return {.token = std::move(token), .limit = 100, .lease = lease}; }
+  std::size_t release(owner_token const& token) { return s().release(std::span{&token, 1}, lease); }
   claim_reply claim(std::string token) { return s().claim(request(std::move(token))); }
 
   // Claims exactly one row.

@@ -196,7 +196,7 @@ TEST_F(Schema, R8_StatementsGoThroughTheirIndex) {
   };
   searches(r.due, "USING INDEX outbox_event_due (<expr><?)");
   searches(r.next_due, "USING INDEX outbox_event_due (<expr>>?)");
-  searches(d.release_token, "USING INDEX outbox_event_due (<expr>>?)");
+  searches(r.release, "USING INDEX outbox_event_due (<expr>>? AND <expr><?)");
   searches(d.expire_others, "USING INDEX outbox_event_due (<expr>>?)");
   searches(r.take, "USING INTEGER PRIMARY KEY");
   searches(r.settle_done, "USING INTEGER PRIMARY KEY");

@@ -17,7 +17,9 @@ class forwarding_store : public store {
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override {
     return to_->renew(rows, lease);
   }
-  std::size_t release(std::string_view token) override { return to_->release(token); }
+  std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override {
+    return to_->release(tokens, lease);
+  }
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view i) override { return to_->try_dispatch_lock(i); }
   void announce(node_row const& node) override { to_->announce(node); }
   void retire(std::string_view incarnation) override { to_->retire(incarnation); }

@@ -155,8 +155,8 @@ class watched_store final : public forwarding_store {
     oracle_.changed();
     return kept;
   }
-  std::size_t release(std::string_view token) override {
-    auto const n = to_->release(token);
+  std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override {
+    auto const n = to_->release(tokens, lease);
     oracle_.changed();
     return n;
   }

@@ -167,6 +167,22 @@ TEST_F(Birth, R1_WhatIsInDoubtIsReleasedAtEachRenewalUntilItsLeaseIsOver) {
   EXPECT_LE(releases, 9U);
 }
 
+TEST_F(Birth, R1_WhatSurelyCommittedIsReleasedOnce) {
+  memory::transaction tx{*db.store};
+  n.write(tx, "a");
+  n.advance(16s);
+  tx.commit();  // too late to keep it
+  n.poll_all();
+  EXPECT_EQ(n.deliver(), "a");
+  n.settle();
+  n.asked.clear();
+  for (int i = 0; i < 5; ++i) {
+    n.advance(7500ms);
+    n.renew();
+  }
+  EXPECT_THAT(n.asked, ::testing::Not(::testing::Contains(testing::operation::release)));
+}
+
 TEST_F(Birth, R1_ATransactionOfMoreThanHalfALeaseIsGivenBack) {
   memory::transaction tx{*db.store};
   n.write(tx, "a");

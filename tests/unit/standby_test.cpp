@@ -153,6 +153,47 @@ TEST_F(LostLock, R9_ARenewalThatWasSentBeforeProvesNothing) {
   EXPECT_FALSE(node.core->plan_poll().request);
 }
 
+TEST_F(LostLock, R9_ARenewalFromBeforeTheLockCameBackProvesNothing) {
+  db.put("a");
+  node.look([](engine& e) { e.ask_poll(); });
+  node.poll_all();
+  ASSERT_TRUE(node.start());
+  lose();
+  ASSERT_TRUE(node.renew()) << "still ours";
+  node.advance(1ms);
+  regain();  // somebody else may have had it in between
+  EXPECT_FALSE(node.core->plan_poll().request);
+  EXPECT_TRUE(node.renew());
+  EXPECT_TRUE(node.core->plan_poll().request);
+}
+
+// Its call goes on, because nobody can end a call; its row comes back from somebody who had it meanwhile.
+TEST_F(LostLock, R9_ARowThatWasLostAndComesBackIsClaimedLikeAnyOther) {
+  db.put("a");
+  node.look([](engine& e) { e.ask_poll(); });
+  node.poll_all();
+  auto const running = node.start();
+  ASSERT_TRUE(running);
+  lose();
+  node.advance(30001ms);
+  auto const reply = db.store->claim({.token = "other/1", .lease = 30s});
+  ASSERT_THAT(reply.rows, SizeIs(1));
+  settlement const retry{.row = reply.rows.front().handle, .what = outcome::retry, .counted = 1, .error = "no"};
+  ASSERT_TRUE(db.store->settle(std::span{&retry, 1}).front());
+  regain();
+  ASSERT_TRUE(node.renew());
+  node.poll_all();
+  EXPECT_EQ(node.counters().own_rows_reclaimed, 0U);
+  auto const again = node.start();
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->attempts, 1) << "what the other one has counted";
+  node.finish(running, done);
+  node.finish(again, failed{"not yet"});
+  node.settle();
+  EXPECT_EQ(db.row("a").status, event_status::retry) << "the result of the lost call means nothing";
+  EXPECT_EQ(db.row("a").attempts, 2);
+}
+
 TEST_F(Standby, R9_AFailedExpiryIsTriedAgain) {
   stepper n{db, "n", exclusive};
   n.open();
