@@ -639,6 +639,99 @@ TEST_F(PostgresTransaction, AStatementThatSomebodyDroppedIsPreparedAgain) {
   EXPECT_TRUE(seen.reach(2));
 }
 
+TEST_F(PostgresTransaction, AStatementWhoseResultChangedIsPreparedAgain) {
+  postgres::connection c{db.connection()};
+  auto const look = [&] {
+    postgres::transaction tx{c};
+    tx.enqueue("SELECT * FROM " + db.table("orders"));
+    tx.commit();
+  };
+  look();
+  db.execute("ALTER TABLE " + db.table("orders") + " ADD COLUMN note text");
+  EXPECT_THROW(look(), error);
+  EXPECT_NO_THROW(look());
+}
+
+// Sent by itself it would be committed by itself.
+TEST_F(PostgresTransaction, I2_NothingIsSentAfterTheTransactionWasEndedBySql) {
+  postgres::connection c{db.connection()};
+  postgres::transaction tx{c};
+  box->writer().write(tx, "t", "1", {.id = "a"});
+  c.execute("ROLLBACK");
+  try {
+    tx.flush();
+    FAIL() << "sent";
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::no_transaction) << e.what();
+  }
+  EXPECT_THROW(tx.commit(), error);
+  ASSERT_TRUE(nothing_held());
+  EXPECT_EQ(rows("outbox_event"), "0");
+}
+
+TEST_F(PostgresTransaction, I2_NothingIsSentOnAConnectionThatWasReset) {
+  postgres::connection c{db.connection()};
+  postgres::transaction tx{c, postgres::travel::pipelined};
+  tx.enqueue(insert(1));
+  tx.flush();
+  db.execute("SELECT pg_terminate_backend(" + std::to_string(PQbackendPID(c.handle())) + ")");
+  PQreset(c.handle());  // as a health check does
+  try {
+    tx.enqueue(insert(2));
+    box->writer().write(tx, "t", "1", {.id = "a"});
+    tx.commit();
+    FAIL() << "committed half of it";
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::no_transaction) << e.what();
+  }
+  EXPECT_EQ(rows("orders"), "0");
+  EXPECT_EQ(rows("outbox_event"), "0");
+}
+
+// The server says why it ends a session, and that it has not come to COMMIT.
+TEST_F(PostgresTransaction, ASessionThatEndedBeforeCommitHasNotCommitted) {
+  for (auto const how : {postgres::travel::direct, postgres::travel::pipelined}) {
+    postgres::connection c{db.connection()};
+    auto const pid = std::to_string(PQbackendPID(c.handle()));
+    c.execute("SET idle_in_transaction_session_timeout = 20");
+    postgres::transaction tx{c, how};
+    tx.enqueue(insert(1));
+    tx.flush();
+    box->writer().write(tx, "t", "1", {.id = "a"});
+    ASSERT_TRUE(eventually([&] { return db.ask("SELECT count(*) FROM pg_stat_activity WHERE pid = " + pid) == "0"; }));
+    try {
+      tx.commit();
+      FAIL() << "committed";
+    } catch (error const& e) {
+      EXPECT_TRUE(e.transient()) << e.what();
+      EXPECT_FALSE(e.in_doubt()) << e.what();
+      EXPECT_EQ(e.sqlstate(), "25P03");
+    }
+  }
+  ASSERT_TRUE(nothing_held());
+  EXPECT_EQ(rows("outbox_event"), "0");
+}
+
+TEST_F(PostgresTransaction, WhatCannotTravelIsSaid) {
+  postgres::connection c{db.connection()};
+  {
+    postgres::transaction tx{c, postgres::travel::pipelined};
+    tx.enqueue("");
+    tx.enqueue("-- nothing");
+    tx.enqueue(insert(1));
+    tx.commit();
+    EXPECT_EQ(rows("orders"), "1");
+  }
+  postgres::transaction tx{c, postgres::travel::pipelined};
+  tx.enqueue("COPY " + db.table("orders") + " FROM STDIN");
+  try {
+    tx.commit();
+    FAIL() << "accepted";
+  } catch (error const& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("COPY")) << e.what();
+  }
+}
+
 TEST_F(PostgresTransaction, TextWithANulIsRefused) {
   postgres::connection c{db.connection()};
   postgres::transaction tx{c};

@@ -114,6 +114,42 @@ TEST_F(PostgresSchema, AnIndexForAnOrderedNodeIsAddedOnDemand) {
   EXPECT_EQ(postgres::migrate(db.connection(), o).what, migration::kind::created);
 }
 
+TEST_F(PostgresSchema, AnIndexForAnOrderedNodeThatIsNotValidIsSaid) {
+  std::vector<std::string> said;
+  auto o = db.options();
+  o.ordered = true;
+  migrate(o);
+  db.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = '" + db.table("outbox_event_in_order") +
+             "'::regclass");
+  o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
+  static_cast<void>(postgres::open(db.connection(), o));
+  EXPECT_THAT(said, ::testing::Contains(HasSubstr("outbox_event_in_order is not valid")));
+}
+
+TEST_F(PostgresSchema, AnIdThatIsPaddedOrNotUniqueIsRefusedUntouched) {
+  auto const columns = [](std::string const& id) {
+    return " (event_id " + id +
+           ", event_type text NOT NULL, payload json NOT NULL, status smallint NOT NULL, available_at timestamptz NOT "
+           "NULL, created_at timestamptz NOT NULL)";
+  };
+  db.execute("CREATE TABLE " + db.table() + columns("char(36) PRIMARY KEY"));
+  EXPECT_THAT(refusal([&] { migrate(); }, errc::store_failure), HasSubstr("of type character, not varchar"));
+  db.execute("DROP TABLE " + db.table());
+  db.execute("CREATE TABLE " + db.table() + columns("varchar(36) NOT NULL"));
+  EXPECT_THAT(refusal([&] { migrate(); }, errc::store_failure), HasSubstr("not unique"));
+  db.execute("CREATE UNIQUE INDEX ON " + db.table() + " (event_id, status)");
+  EXPECT_THAT(refusal([&] { migrate(); }, errc::store_failure), HasSubstr("not unique"));
+  EXPECT_THROW(column_type("seq"), std::exception) << "untouched";
+  db.execute("CREATE UNIQUE INDEX ON " + db.table() + " (event_id)");
+  EXPECT_EQ(migrate().what, migration::kind::adopted);
+}
+
+TEST_F(PostgresSchema, CompanionsWithoutTheirTableAreSaid) {
+  migrate();
+  db.execute("DROP TABLE " + db.table());
+  EXPECT_THAT(refusal([&] { static_cast<void>(db.open()); }, errc::store_failure), HasSubstr("is gone"));
+}
+
 TEST_F(PostgresSchema, ManyThatCreateAtOnceDoNotFail) {
   std::atomic<int> created = 0;
   {
@@ -262,6 +298,8 @@ TEST_F(PostgresSchema, HostileNamesAreRefusedBeforeAnyStatement) {
     refusal([&] { migrate(o); }, errc::invalid_option, "schema");
   }
   auto o = db.options();
+  o.table = "outbox";
+  EXPECT_THAT(refusal([&] { migrate(o); }, errc::invalid_option, "table"), HasSubstr("companions"));
   o.table = std::string(49, 'a');
   EXPECT_THAT(refusal([&] { migrate(o); }, errc::invalid_option, "table"), HasSubstr("the limit is 48"));
 }

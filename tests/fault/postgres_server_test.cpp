@@ -449,6 +449,16 @@ TEST_F(PostgresServer, I5_OrderWaitsForATransactionThatBeganEarlier) {
   EXPECT_EQ(reply.rows[1].handle.id, "second");
 }
 
+// A number from another server, which a dump or a replica brought along: it says nothing here.
+TEST_F(PostgresServer, I1_OrderDoesNotWaitForATransactionOfAnotherServer) {
+  auto const s = db.open();
+  auto n = multi_node(options(s));
+  write(n, "a");
+  ASSERT_TRUE(earlier_transactions_end());
+  db.execute("UPDATE " + db.table() + " SET written_by = '9000000000000'");
+  EXPECT_EQ(s->claim({.token = "n/1", .lease = 30s, .in_order = true}).rows.size(), 1U);
+}
+
 // Rows that a claim must leave do not hide the ones behind them, however many they are.
 TEST_F(PostgresServer, SuspectsDoNotHideWhatIsBehindThem) {
   auto const s = db.open();
@@ -580,6 +590,17 @@ TEST_F(PostgresServer, TlsIsPassedOnToLibpq) {
     static_cast<void>(postgres::open(own.connection() + " sslmode=verify-ca sslrootcert=/nowhere", own.options()));
   });
   EXPECT_TRUE(e.transient()) << e.what();
+
+  // TLS must notice the end of a session too, whoever waits for an answer.
+  for (auto const how : {postgres::travel::direct, postgres::travel::pipelined}) {
+    postgres::connection other{secure};
+    postgres::transaction tx{other, how};
+    w.writer().write(tx, "t", large);
+    tx.flush();
+    w.writer().write(tx, "t", "1");
+    own.execute("SELECT pg_terminate_backend(" + std::to_string(PQbackendPID(other.handle())) + ")");
+    EXPECT_TRUE(thrown_by([&] { tx.commit(); }).transient());
+  }
 }
 
 class PostgresPooler : public PostgresServer {
@@ -616,6 +637,31 @@ TEST_F(PostgresPooler, WhatNeedsASessionIsRefusedWithTheReason) {
   auto const lock = thrown_by([&] { static_cast<void>(s->try_dispatch_lock("n")); });
   EXPECT_EQ(lock.code(), errc::store_failure);
   EXPECT_THAT(lock.what(), HasSubstr("multi_node"));
+}
+
+// A pooler lets clients in at once and may have no server for them for minutes.
+TEST_F(PostgresPooler, AFullPoolerIsGivenUp) {
+  auto o = db.options();
+  o.timeout = 1s;
+  auto const s = postgres::open(bouncer->connection(), o);
+  std::vector<std::unique_ptr<postgres::connection>> others;
+  auto const fill = [&] {
+    for (int i = 0; i < pgbouncer::servers; ++i) {
+      others.push_back(std::make_unique<postgres::connection>(bouncer->connection()));
+      others.back()->execute("BEGIN");
+    }
+  };
+  fill();
+  EXPECT_TRUE(thrown_by([&] { static_cast<void>(s->inspect().counts()); }).transient());
+  EXPECT_TRUE(thrown_by([&] { static_cast<void>(postgres::open(bouncer->connection(), o)); }).transient());
+  others.clear();
+  EXPECT_TRUE(eventually([&] {
+    try {
+      return s->inspect().counts().pending() == 0;
+    } catch (error const&) {
+      return false;
+    }
+  }));
 }
 
 // What a claim costs depends on nothing else in the table, also with a plan that knows no parameters.
@@ -659,7 +705,7 @@ TEST_F(PostgresServer, ClaimsInOrderUseTheirIndex) {
   o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
   auto const claim = [&](std::shared_ptr<store> const& s, std::string const& token, std::size_t limit) {
     auto const rows = s->claim({.token = token, .limit = limit, .lease = 30s, .in_order = true}).rows;
-    s->release(token);
+    s->release(std::span{&token, 1}, 30s);
     return rows.size();
   };
   auto const plain = postgres::open(db.connection(), o);

@@ -20,6 +20,8 @@ namespace outbox {
 
 class pgbouncer {
  public:
+  static constexpr int servers = 3;  ///< Connections that it has for its clients.
+
   explicit pgbouncer(postgres_server const& server, int port) : port_{port} {
     std::filesystem::permissions(dir_.string(), std::filesystem::perms::all);
     std::ofstream{dir_ / "users.txt"} << "\"outbox\" \"\"\n";
@@ -27,7 +29,8 @@ class pgbouncer {
         << "[databases]\npostgres = host=127.0.0.1 port=" << server.port()
         << " dbname=postgres user=outbox\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = " << port_
         << "\nauth_type = any\nauth_file = " << (dir_ / "users.txt")
-        << "\npool_mode = transaction\ndefault_pool_size = 3\nunix_socket_dir =\nlogfile = " << (dir_ / "log") << "\n";
+        << "\npool_mode = transaction\ndefault_pool_size = " << servers
+        << "\nunix_socket_dir =\nlogfile = " << (dir_ / "log") << "\n";
     pid_ = ::fork();
     if (pid_ == 0) {
       if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) ::_exit(126);
