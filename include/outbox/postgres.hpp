@@ -27,7 +27,8 @@ enum class jsonb {
 };
 
 struct options {
-  /// The table; its companions are named after it. Letters, digits, underscores; at most 48. Default "outbox_event".
+  /// The table; its companions are named after it. Letters, digits, underscores; at most 48; not "outbox". Default
+  /// "outbox_event".
   std::string table = "outbox_event";
 
   /// The schema that it is in; it must exist. Default: the current one of the store's connections.

@@ -18,7 +18,8 @@ namespace outbox::inline v0::sqlite {
 class session;
 
 struct options {
-  /// The table; its companions are named after it. Letters, digits, underscores; at most 48. Default "outbox_event".
+  /// The table; its companions are named after it. Letters, digits, underscores; at most 48; not "outbox". Default
+  /// "outbox_event".
   std::string table = "outbox_event";
 
   /// How long the store's own statements wait for the database's lock before they fail and are tried again later.
