@@ -3,8 +3,6 @@
 #include <outbox/postgres.hpp>
 #include <stdexcept>
 
-#include "support/postgres_server.hpp"
-
 namespace bench::pg {
 
 client::client(std::string const& connection) : c_{PQconnectdb(connection.c_str())} {
@@ -60,13 +58,17 @@ void prepared_insert::run(std::string const& value) const {
   check_result(c_, result{PQexecPrepared(c_, "order_row", 1, values, nullptr, nullptr, 0)});
 }
 
-std::string server_connection() {
-  static outbox::postgres_server server{{.settings = {"max_wal_size=4GB"}, .durable = true}};
-  return server.connection();
+outbox::postgres_server& server() {
+  static outbox::postgres_server one{{.settings = {"max_wal_size=4GB"}, .durable = true}};
+  return one;
 }
 
-place new_place(std::string const& name) {
-  place p{server_connection(), name};
+place new_place(std::string const& name, std::string const& database) {
+  client const any{server().connection()};
+  if (any.ask("SELECT count(*) FROM pg_database WHERE datname = '" + database + "'") == "0") {
+    any.run("CREATE DATABASE " + database);
+  }
+  place p{server().connection(database), name};
   client const c{p.connection};
   c.run("DROP SCHEMA IF EXISTS " + name + " CASCADE");
   c.run("CREATE SCHEMA " + name);
@@ -88,6 +90,8 @@ std::string insert_order_sql(place const& p) { return "INSERT INTO " + p.orders(
 writer_by_hand::writer_by_hand(place const& p) : c_{p.connection} {
   c_.prepare("order_row", insert_order_sql(p));
   c_.prepare("event_row", insert_event_sql(p));
+  c_.prepare("begin", "BEGIN");
+  c_.prepare("commit", "COMMIT");
 }
 
 void writer_by_hand::event(std::string const& id, std::string const& payload) const {
@@ -99,6 +103,25 @@ void writer_by_hand::write(std::string const& id, std::string const& payload) co
   c_.execute("order_row", {id.c_str()});
   event(id, payload);
   c_.run("COMMIT");
+}
+
+void writer_by_hand::write_pipelined(std::string const& id, std::string const& payload) const {
+  auto* const c = c_.handle();
+  PQenterPipelineMode(c);
+  auto const send = [&](char const* name, std::vector<char const*> const& values) {
+    PQsendQueryPrepared(c, name, static_cast<int>(values.size()), values.data(), nullptr, nullptr, 0);
+  };
+  send("begin", {});
+  send("order_row", {id.c_str()});
+  send("event_row", {id.c_str(), payload.c_str()});
+  send("commit", {});
+  PQpipelineSync(c);
+  for (int i = 0; i < 4; ++i) {
+    check_result(c, result{PQgetResult(c)});
+    PQgetResult(c);  // the null that ends it
+  }
+  result const sync{PQgetResult(c)};
+  PQexitPipelineMode(c);
 }
 
 drainer_by_hand::drainer_by_hand(place const& p) : c_{p.connection} {

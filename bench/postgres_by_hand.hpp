@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/postgres_server.hpp"
+
 namespace bench::pg {
 
 struct finish {
@@ -54,10 +56,10 @@ struct place {
 };
 
 /// Starts the server with the first call. Default durability: fsync on.
-[[nodiscard]] std::string server_connection();
+[[nodiscard]] outbox::postgres_server& server();
 
 /// A new and empty one; an older one of the same name is dropped.
-[[nodiscard]] place new_place(std::string const& name);
+[[nodiscard]] place new_place(std::string const& name, std::string const& database = "postgres");
 
 /// The statement of an event, as our store sends it less what only our store needs.
 [[nodiscard]] std::string insert_event_sql(place const& p);
@@ -68,6 +70,7 @@ class writer_by_hand {
  public:
   explicit writer_by_hand(place const& p);
   void write(std::string const& id, std::string const& payload) const;
+  void write_pipelined(std::string const& id, std::string const& payload) const;  ///< The same in one round trip.
   void event(std::string const& id, std::string const& payload) const;
   [[nodiscard]] client const& db() const noexcept { return c_; }
 

@@ -57,22 +57,22 @@ row direct(settings const& s) {
       [&](std::string const& id) { hand.write(id, payload); });
 }
 
-row pipelined(settings const& s) {
+// Beside some way to write it by hand.
+row pipelined(settings const& s, measured const& m,
+              void (pg::writer_by_hand::*by_hand)(std::string const&, std::string const&) const) {
   places p;
   outbox::postgres::connection db{p.ours.connection};
   auto const order = pg::insert_order_sql(p.ours);
   pg::writer_by_hand const hand{p.by_hand};
   return write_one(
-      s,
-      {"postgres.write.pipelined", "tx/s", at_least(1.5),
-       "the business INSERT goes through enqueue(), all in one round trip; by hand: as in write.1"},
+      s, m,
       [&](std::string const& id) {
         outbox::postgres::transaction tx{db, travel::pipelined};
         tx.enqueue(order, {std::string_view{id}});
         p.writer.write(tx, "order.placed", payload, {.id = id});
         tx.commit();
       },
-      [&](std::string const& id) { hand.write(id, payload); });
+      [&](std::string const& id) { (hand.*by_hand)(id, payload); });
 }
 
 row borrowed(settings const& s) {
@@ -138,7 +138,18 @@ std::string element(std::string const& text) {
 
 }  // namespace
 
-rows postgres_write(settings const& s) { return {direct(s), pipelined(s), borrowed(s), through_pqxx(s)}; }
+rows postgres_write(settings const& s) {
+  return {direct(s),
+          pipelined(s,
+                    {"postgres.write.pipelined", "tx/s", at_least(1.5),
+                     "the business INSERT goes through enqueue(), all in one round trip; by hand: as in write.1"},
+                    &pg::writer_by_hand::write),
+          pipelined(s,
+                    {"postgres.write.same_pipeline", "tx/s", at_least(0.9),
+                     "the same; by hand: the same four statements, prepared, in one round trip too"},
+                    &pg::writer_by_hand::write_pipelined),
+          borrowed(s), through_pqxx(s)};
+}
 
 rows postgres_write_all(settings const& s) {
   places p;

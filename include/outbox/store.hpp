@@ -106,10 +106,11 @@ struct killed_row {
 struct claim_reply {
   std::vector<claimed_row> rows{};
   std::vector<killed_row> killed{};
-  bool more = false;                       ///< Stopped at `limit` or `max_bytes`: other rows may be due.
-  bool suspects_waiting = false;           ///< A suspect is due and was left.
-  instant now{};                           ///< The store's time of the claim.
-  std::optional<instant> next_due{};       ///< The first instant after `now` at which another row can be claimed.
+  bool more = false;                  ///< Stopped at `limit` or `max_bytes`: other rows may be due.
+  bool suspects_waiting = false;      ///< A suspect is due and was left.
+  instant now{};                      ///< The store's time of the claim.
+  std::optional<instant> next_due{};  ///< The first instant after `now` at which another row can be claimed. If there
+                                      ///< is `more`, it may be missing.
   std::chrono::milliseconds oldest_lag{};  ///< How long the first due row has been due; 0 if none was.
   std::optional<instant> floor{};  ///< The due instant of the first row that was left, else of the last one taken.
 };

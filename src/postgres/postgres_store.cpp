@@ -195,11 +195,12 @@ class postgres_store final : public sql::sql_store {
   }
 
   struct chosen_rows;
-  [[nodiscard]] std::vector<statement> questions(claim_request const& request, std::size_t window) const;
+  [[nodiscard]] statement candidates(claim_request const& request, std::size_t window) const;
   [[nodiscard]] std::vector<result_handle> ask(driver& d, claim_request const& request, std::size_t window) const;
   [[nodiscard]] chosen_rows choose(claim_request const& request, std::vector<result_handle> const& answers,
                                    std::size_t window, claim_reply& reply) const;
-  void look_ahead(claim_request const& request, std::vector<result_handle> const& answers, claim_reply& reply) const;
+  [[nodiscard]] std::vector<statement> look_ahead(claim_request const& request) const;
+  static void note_next_due(claim_request const& request, std::span<result_handle const> answers, claim_reply& reply);
   void take(driver& d, claim_request const& request, chosen_rows const& chosen, claim_reply& reply) const;
   [[nodiscard]] statement settle_statement(outcome what, settle_columns const& c) const;
   void advise_on_order() noexcept;
@@ -334,7 +335,6 @@ claim_reply postgres_store::claim(claim_request const& request) {
         reply = {};
         auto const answers = ask(d, request, window);
         chosen = choose(request, answers, window, reply);
-        look_ahead(request, answers, reply);
       }
       take(d, request, chosen, reply);
     });
@@ -358,38 +358,35 @@ void postgres_store::advise_on_order() noexcept {
   }
 }
 
+// The answers: the time, and what is due.
 std::vector<result_handle> postgres_store::ask(driver& d, claim_request const& request, std::size_t window) const {
-  auto all = questions(request, window);
-  bool const begun = d.in_transaction();
-  if (begun) all.erase(all.begin());
-  // What is set for our own sessions is set for this transaction.
-  auto const settings = d.keeps() || begun ? 0 : std::ssize(plan_settings);
-  for (auto i = 0; i < settings; ++i)
-    all.insert(all.begin() + 1, make("SET LOCAL " + std::string{plan_settings[i]}, {}));
+  std::vector<statement> all;
+  if (!d.in_transaction()) {  // else it is a wider window of the same claim
+    all.push_back(make(statements().begin, {}));
+    // What is set for our own sessions is set for this transaction.
+    if (!d.keeps()) {
+      for (auto const s : plan_settings) all.push_back(make("SET LOCAL " + std::string{s}, {}));
+    }
+  }
+  auto const preamble = std::ssize(all);
+  all.push_back(make("SELECT now()", {}));
+  all.push_back(candidates(request, window));
   auto answers = d.travel_or_throw(all);
-  answers.erase(answers.begin(), answers.begin() + (begun ? 0 : 1) + settings);
+  answers.erase(answers.begin(), answers.begin() + preamble);
   return answers;
 }
 
-// Their answers: the time, what is due, the next instant, and with `skip_recent` the first that grows old enough.
-std::vector<statement> postgres_store::questions(claim_request const& request, std::size_t window) const {
+statement postgres_store::candidates(claim_request const& request, std::size_t window) const {
   pause_lists const paused{request.pauses};
-  bool const alone = request.suspects == suspects::take_one && !request.in_order;
   auto const limit = static_cast<std::int64_t>(window);
-  std::vector<statement> all;
-  all.push_back(make(statements().begin, {}));
-  all.push_back(make("SELECT now()", {}));
   if (request.in_order) {
-    all.push_back(make(arrays_.in_order, {limit, sql::text_array{paused.types}, sql::text_array{paused.pairs}}));
-  } else {
-    value const floor = request.floor ? value{*request.floor} : value{std::string_view{"-infinity"}};
-    all.push_back(make(arrays_.due, {limit, micros(request.skip_recent), std::int64_t{request.unowned_only},
-                                     sql::text_array{paused.types}, sql::text_array{paused.pairs},
-                                     std::int64_t{alone ? request.max_crashes - 1 : 0}, floor}));
+    return make(arrays_.in_order, {limit, sql::text_array{paused.types}, sql::text_array{paused.pairs}});
   }
-  all.push_back(make(arrays_.next_due, {sql::text_array{paused.types}, sql::text_array{paused.pairs}}));
-  if (request.skip_recent.count() > 0) all.push_back(make(arrays_.next_grown, {micros(request.skip_recent)}));
-  return all;
+  bool const alone = request.suspects == suspects::take_one;
+  value const floor = request.floor ? value{*request.floor} : value{std::string_view{"-infinity"}};
+  return make(arrays_.due,
+              {limit, micros(request.skip_recent), std::int64_t{request.unowned_only}, sql::text_array{paused.types},
+               sql::text_array{paused.pairs}, std::int64_t{alone ? request.max_crashes - 1 : 0}, floor});
 }
 
 postgres_store::chosen_rows postgres_store::choose(claim_request const& request,
@@ -405,27 +402,29 @@ postgres_store::chosen_rows postgres_store::choose(claim_request const& request,
   core::claim_filter filter{request, reply};
   result_rows const rows{answers[1].get()};
   rows.show([&](sql::row const& r) {
-    if (request.in_order && r.integer(10) == 0) {
+    using c = sql::candidate_column;
+    if (request.in_order && r.integer(c::nothing_earlier) == 0) {
       // Somebody who began earlier may yet commit a row that belongs before this one.
       reply.next_due = reply.now + wait_for_earlier;
       return !(stopped = true);
     }
-    bool const owned = r.integer(3) != 0;
-    auto const crashes = static_cast<std::int32_t>(r.integer(5));
-    switch (filter.consider({.event_type = r.text(1),
-                             .aggregate_type = r.text(2),
+    bool const owned = r.integer(c::owned) != 0;
+    auto const crashes = static_cast<std::int32_t>(r.integer(c::crashes));
+    switch (filter.consider({.event_type = r.text(c::event_type),
+                             .aggregate_type = r.text(c::aggregate_type),
                              .owned = owned,
-                             .tried = r.integer(4) != 0,
+                             .tried = r.integer(c::tried) != 0,
                              .crashes = crashes,
-                             .inserted_at = r.time(6).value_or(reply.now),
-                             .claimable_at = r.time(7).value_or(reply.now),
-                             .bytes = static_cast<std::size_t>(r.integer(8))})) {
+                             .inserted_at = r.time(c::inserted_at).value_or(reply.now),
+                             .claimable_at = r.time(c::claimable_at).value_or(reply.now),
+                             .bytes = static_cast<std::size_t>(r.integer(c::bytes))})) {
       case choice::stop: return !(stopped = true);
       case choice::leave: return true;
       case choice::kill:
-        chosen.killed.push_back({std::string{r.text(0)}, std::string{r.text(1)}, crashes + (owned ? 1 : 0)});
+        chosen.killed.push_back(
+            {std::string{r.text(c::event_id)}, std::string{r.text(c::event_type)}, crashes + (owned ? 1 : 0)});
         return true;
-      case choice::take: chosen.ids.emplace_back(r.text(0)); return true;
+      case choice::take: chosen.ids.emplace_back(r.text(c::event_id)); return true;
     }
     return true;
   });
@@ -435,26 +434,34 @@ postgres_store::chosen_rows postgres_store::choose(claim_request const& request,
   return chosen;
 }
 
-void postgres_store::look_ahead(claim_request const& request, std::vector<result_handle> const& answers,
-                                claim_reply& reply) const {
-  auto const earlier = [&](std::optional<instant> at) {
-    if (at && (!reply.next_due || *at < *reply.next_due)) reply.next_due = at;
-  };
-  result_rows{answers[2].get()}.show([&](sql::row const& r) {
-    earlier(r.time(0));
-    return false;
-  });
-  if (request.skip_recent.count() == 0) return;
-  result_rows{answers[3].get()}.show([&](sql::row const& r) {
-    auto const at = r.time(0);
-    earlier(at ? std::optional{*at + request.skip_recent} : std::nullopt);
-    return false;
-  });
+// Their answers: the next instant, and with `skip_recent` the first that grows old enough.
+std::vector<statement> postgres_store::look_ahead(claim_request const& request) const {
+  pause_lists const paused{request.pauses};
+  std::vector<statement> all;
+  all.push_back(make(arrays_.next_due, {sql::text_array{paused.types}, sql::text_array{paused.pairs}}));
+  if (request.skip_recent.count() > 0) all.push_back(make(arrays_.next_grown, {micros(request.skip_recent)}));
+  return all;
+}
+
+void postgres_store::note_next_due(claim_request const& request, std::span<result_handle const> answers,
+                                   claim_reply& reply) {
+  auto after = milliseconds{0};
+  for (auto const& a : answers) {
+    result_rows{a.get()}.show([&](sql::row const& r) {
+      if (auto const at = r.time(0); at && (!reply.next_due || *at + after < *reply.next_due)) {
+        reply.next_due = *at + after;
+      }
+      return false;
+    });
+    after = request.skip_recent;  // the second is an insert
+  }
 }
 
 void postgres_store::take(driver& d, claim_request const& request, chosen_rows const& chosen,
                           claim_reply& reply) const {
-  std::vector<statement> all;
+  // When to look again is asked if that is not at once, before anything is taken.
+  auto all = reply.more ? std::vector<statement>{} : look_ahead(request);
+  auto const looks = all.size();
   for (auto const& k : chosen.killed) {
     auto const why =
         "crash budget exhausted: " + std::to_string(k.crashes) + " processes ended while they held this event";
@@ -467,6 +474,7 @@ void postgres_store::take(driver& d, claim_request const& request, chosen_rows c
   }
   all.push_back(make(statements().commit, {}));
   auto const answers = d.travel_or_throw(all);
+  note_next_due(request, std::span{answers}.first(looks), reply);
   reply.killed = chosen.killed;
   if (ids.empty()) return;
   // The server gives them back in any order.

@@ -71,6 +71,22 @@ struct insert_shape {
   }
 };
 
+/// What a claim asks of a row before it takes it.
+struct candidate_column {
+  enum {
+    event_id,
+    event_type,
+    aggregate_type,
+    owned,
+    tried,
+    crashes,
+    inserted_at,
+    claimable_at,
+    bytes,
+    nothing_earlier,  ///< No transaction that began to write before its writer can still commit.
+  };
+};
+
 /// What a database with arrays does for many rows at once. Every instant is the server's own.
 struct array_statements {
   // event_id, event_type, aggregate_type, aggregate_id, payload, created_at; then, as the shape has it, available_at as
@@ -84,9 +100,7 @@ struct array_statements {
   std::array<std::string, 4> insert_many;
 
   // Arguments: limit, skip_recent, unowned only?, types that are paused, types with aggregate types that are paused,
-  // crashes of a suspect or 0 for every row, the first claimable instant to look at. Result: event_id, event_type,
-  // aggregate_type, owned, tried, crashes, inserted, claimable, bytes, now, whether nothing can come before it any
-  // more.
+  // crashes of a suspect or 0 for every row, the first claimable instant to look at. Result: `candidate_column`.
   std::string due;         ///< By claimable instant; locked, without waiting for what others have locked.
   std::string in_order;    ///< By seq; locked.
   std::string next_due;    ///< paused, paused pairs -> the first claimable instant after now

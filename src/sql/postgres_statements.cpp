@@ -36,13 +36,13 @@ namespace {
 // read and sort all that are due.
 #define ALL_OF(conditions) " AND CASE WHEN " conditions " THEN true ELSE false END"
 
+// In the order of candidate_column.
 #define CANDIDATE                                                                                                     \
   "event_id, event_type, coalesce(aggregate_type, '__GLOBAL__'), locked_by IS NOT NULL, status = 2 OR last_error IS " \
   "NOT NULL, crashes, " INSERTED_AT ", " CLAIMABLE                                                                    \
   ", octet_length(event_id) + octet_length(event_type) + coalesce(octet_length(aggregate_id), 0) + "                  \
   "octet_length(payload::text) + coalesce(octet_length(payload_bytes), 0) + coalesce(octet_length(headers::text), "   \
-  "0), " CLAIM_NOW                                                                                                    \
-  ", coalesce(written_by < pg_snapshot_xmin(pg_current_snapshot()) OR "                                               \
+  "0), coalesce(written_by < pg_snapshot_xmin(pg_current_snapshot()) OR "                                             \
   "written_by >= pg_snapshot_xmax(pg_current_snapshot()), true)"
 
 // Where the pair of id and token owns the row.
