@@ -23,7 +23,8 @@ struct manner {
 
 // Due rows, and more of another kind.
 struct table {
-  table(std::string const& name, int others, std::string const& values, manner m = {})
+  /// `claims`: how many will be asked for.
+  table(std::string const& name, int others, std::string const& values, manner m, int claims)
       : how{m},
         at{pg::new_place(name, m.snapshot_held ? "held" : "postgres")},
         c{at.connection},
@@ -48,7 +49,7 @@ struct table {
       static_cast<void>(reader.ask("SELECT count(*) FROM " + at.table()));
       while (claim_and_deliver(1000) > 0) {
       }
-      fill("due", 20'000, "now() - interval '30 min' + i * interval '1 ms', 0, NULL, NULL, NULL");
+      fill("due", 50 * claims, "now() - interval '30 min' + i * interval '1 ms', 0, NULL, NULL, NULL");
     } else {
       fill("due", 1000, "now(), 0, NULL, NULL, NULL");
     }
@@ -65,7 +66,7 @@ struct table {
       if (claim_and_deliver(50, &time) != 50) std::abort();
       return time * 1e6;
     }
-    auto const token = "bench/" + std::to_string(++claims);
+    auto const token = "bench/" + std::to_string(++tokens);
     auto const time = seconds([&] {
       if (store->claim({.token = token, .limit = 50, .lease = 30s, .in_order = how.in_order}).rows.size() != 50)
         std::abort();
@@ -77,7 +78,7 @@ struct table {
   // As the engine does between two sweeps: the next claim begins where this one ended.
   std::size_t claim_and_deliver(std::size_t limit, double* time = nullptr) {
     outbox::claim_request const r{
-        .token = "bench/" + std::to_string(++claims), .limit = limit, .lease = 30s, .floor = floor};
+        .token = "bench/" + std::to_string(++tokens), .limit = limit, .lease = 30s, .floor = floor};
     outbox::claim_reply reply;
     auto const took = seconds([&] { reply = store->claim(r); });
     if (time != nullptr) *time = took;
@@ -95,7 +96,7 @@ struct table {
   std::optional<outbox::pgbouncer> pooler;
   std::shared_ptr<outbox::store> store;
   std::optional<outbox::instant> floor;
-  int claims = 0;
+  int tokens = 0;
 };
 
 double claims_of(table& t, int count) {
@@ -134,8 +135,9 @@ rows postgres_claims(settings const& s) {
   };
   rows all;
   for (auto const& k : kinds) {
-    table plain{"plain", 0, "now(), 0, NULL, NULL, NULL", {.in_order = k.how.in_order, .pooled = k.how.pooled}};
-    table full{k.name, k.others, k.values, k.how};
+    auto const claims = count * (s.rounds + 2);
+    table plain{"plain", 0, "now(), 0, NULL, NULL, NULL", {.in_order = k.how.in_order, .pooled = k.how.pooled}, claims};
+    table full{k.name, k.others, k.values, k.how, claims};
     auto const ours = [&]() -> std::vector<double> { return {claims_of(full, count)}; };
     auto const by_hand = [&]() -> std::vector<double> { return {claims_of(plain, count)}; };
     all.push_back(

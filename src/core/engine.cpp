@@ -75,6 +75,7 @@ void engine::set_pauses(std::vector<route_pause> pauses) {
   ++pauses_version_;
   if (pauses == pauses_) return;
   pauses_ = std::move(pauses);
+  look_everywhere();
   if (settings_.in_order) give_back_queued();  // what comes first is another now
   for (auto* queue : {&hot_, &cold_}) {
     for (auto it = queue->begin(); it != queue->end();) {

@@ -17,6 +17,11 @@ constexpr int rest_after_sweep = 10;  // times as long as it took
 constexpr milliseconds longest_rest{60'000};
 constexpr milliseconds always_seen{10'000};
 
+steady_time::duration rest_after(steady_time::duration sweep) noexcept {
+  if (sweep < quick_sweep) return {};
+  return std::min<steady_time::duration>(rest_after_sweep * sweep, longest_rest);
+}
+
 }  // namespace
 
 plan<poll_request> engine::plan_poll(steady_time now) {
@@ -54,7 +59,7 @@ bool engine::may_claim(steady_time now) const noexcept {
   if (stuck_workers_ >= settings_.workers) return false;
   if (settings_.in_order && !by_id_.empty()) return false;
   if (quarantine_ != quarantine::none)
-    return quarantine_ == quarantine::draining && by_id_.empty() && stuck_workers_ == 0;
+    return quarantine_ == quarantine::draining && by_id_.empty() && running_.empty() && stuck_workers_ == 0;
   // Not one row for each slot that comes free, unless workers would go idle for it.
   auto const free = cold_slots_free();
   if (free == 0 || (free < settings_.poll.batch / 4 && !cold_.empty())) return false;
@@ -91,19 +96,21 @@ claim_request engine::next_claim(steady_time now) {
           .floor = now < next_sweep_ ? claim_floor_ : std::nullopt};
 }
 
-// A claim that leaves rows on purpose has not seen what it left.
+// A claim that leaves rows on purpose has not seen what it left: it moves no floor, and a sweep of that kind is none.
 void engine::note_floor(poll_request const& sent, claim_reply const& reply, steady_time now) {
   auto const& claim = std::get<claim_request>(sent.what);
   if (claim.in_order) return;
-  if (!claim.floor) {
-    auto const took = now - sent.sent;
-    next_sweep_ =
-        took < quick_sweep ? now : now + std::min<steady_time::duration>(rest_after_sweep * took, longest_rest);
-    if (has_bug(planted_bug::old_rows_are_not_looked_for)) next_sweep_ = steady_time::max();
-  }
   bool const saw_all = claim.pauses.empty() && !claim.unowned_only && claim.skip_recent.count() == 0 &&
                        claim.suspects == suspects::leave;
-  if (saw_all) claim_floor_ = std::min<instant>(reply.floor.value_or(reply.now), reply.now - always_seen);
+  if (!saw_all) {
+    if (!claim.floor) claim_floor_.reset();
+    return;
+  }
+  if (!claim.floor) {
+    next_sweep_ = now + rest_after(now - sent.sent);
+    if (has_bug(planted_bug::old_rows_are_not_looked_for)) next_sweep_ = steady_time::max();
+  }
+  claim_floor_ = std::min<instant>(reply.floor.value_or(reply.now), reply.now - always_seen);
 }
 
 std::size_t engine::apply_claim(poll_request const& sent, claim_reply reply, steady_time now) {
@@ -258,6 +265,8 @@ void engine::apply_poll_failure(poll_request const& sent, error const& e, steady
   signals_ |= signal_poll;
   if (auto const* const claim = std::get_if<claim_request>(&sent.what)) {
     poll_not_before_ = store_failed(poll_health_, e, "claim", now);
+    // It may have taken too long: then a claim that looks at less may succeed.
+    if (!claim->floor) next_sweep_ = now + rest_after(now - sent.sent);
     // It may have happened, or may happen yet: its token is released before the next claim.
     if (!has_bug(planted_bug::unknown_claim_never_released)) {
       doubts_.push_back({claim->token, now + 2 * settings_.lease.duration, false});

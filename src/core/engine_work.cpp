@@ -206,9 +206,9 @@ void engine::time_out(ticket& t) {
     end_call(t);
   }
   counters_.timed_out += 1;
-  if (t.lost) return remove_lost(t);
   // A suspect must not wait for a call that may never end.
   if (quarantine_ == quarantine::draining) quarantine_ = quarantine::none;
+  if (t.lost) return remove_lost(t);
   auto const limit = timeout_of(t).count();
   say(log_level::warning, "listener '" + (t.where == nullptr ? std::string{"none"} : t.where->name) +
                               "' has not answered for event " + t.what.id() + " within " + std::to_string(limit) +

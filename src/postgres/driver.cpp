@@ -103,6 +103,13 @@ std::string_view severity_of(PGresult const* r) noexcept {
 }
 bool ends_session(std::string_view severity) noexcept { return severity == "FATAL" || severity == "PANIC"; }
 
+// What a server says when it ends a session by itself, after everything that it had to answer. A proxy that lost its
+// server says something else, and may not know how far that had come.
+bool ended_by_server(std::string_view state) noexcept {
+  static constexpr std::string_view codes[] = {"57P01", "57P02", "57P05", "25P03", "25P04"};
+  return std::ranges::find(codes, state) != std::end(codes);
+}
+
 struct free_options {
   void operator()(PQconninfoOption* o) const noexcept { PQconninfoFree(o); }
 };
@@ -280,8 +287,8 @@ void driver::receive(std::span<statement const> statements, std::vector<std::str
                        : error_of(c_, r, doing);
     // A session that ends before the last statement has not come to that.
     bool const before_the_last = into.results.size() + 1 < statements.size();
-    auto const severity = severity_of(r);
-    into.refused = severity == "ERROR" || (ends_session(severity) && before_the_last);
+    into.refused =
+        severity_of(r) == "ERROR" || (before_the_last && ended_by_server(into.failure->sqlstate()) && r != nullptr);
     // Somebody has dropped what was prepared, or changed what it gives.
     if (into.failure->sqlstate() == "26000" || into.failure->sqlstate() == "0A000") names_.clear();
   };

@@ -693,11 +693,15 @@ TEST_F(PostgresTransaction, ASessionThatEndedBeforeCommitHasNotCommitted) {
   for (auto const how : {postgres::travel::direct, postgres::travel::pipelined}) {
     postgres::connection c{db.connection()};
     auto const pid = std::to_string(PQbackendPID(c.handle()));
-    c.execute("SET idle_in_transaction_session_timeout = 20");
+    {
+      postgres::transaction first{c, how};  // the connection gets to know the table
+      box->writer().write(first, "t", "1");
+      first.rollback();
+    }
     postgres::transaction tx{c, how};
-    tx.enqueue(insert(1));
+    tx.enqueue("SET LOCAL idle_in_transaction_session_timeout = 20");
     tx.flush();
-    box->writer().write(tx, "t", "1", {.id = "a"});
+    box->writer().write(tx, "t", "1", {.id = "a"});  // waits for COMMIT
     ASSERT_TRUE(eventually([&] { return db.ask("SELECT count(*) FROM pg_stat_activity WHERE pid = " + pid) == "0"; }));
     try {
       tx.commit();

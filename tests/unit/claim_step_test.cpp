@@ -111,12 +111,57 @@ TEST_F(SlowClaims, R3_AQuickOneIsFollowedByAnyNumber) {
 }
 
 TEST_F(SlowClaims, R3_ABacklogIsWorkedOffFromWhereTheLastOneEnded) {
-  for (int i = 0; i < 120; ++i) db.put("e" + std::to_string(i));
+  for (int i = 0; i < 120; ++i) db.put("e" + std::to_string(i));  // a millisecond apart
   n.advance(15s);
   EXPECT_TRUE(n.poll_slowly(30ms));
-  EXPECT_TRUE(n.poll_slowly(30ms));
+  auto const second = n.core->plan_poll();
+  ASSERT_TRUE(second.request);
+  EXPECT_EQ(std::get<claim_request>(second.request->what).floor, db.row("e50").available_at)
+      << "the first that was left";
+  n.core->apply(*second.request, perform(n.core->store(), *second.request, "n", n.core->held_lock()));
   EXPECT_TRUE(n.poll_slowly(30ms));
   EXPECT_EQ(n.counters().cold_enqueued, 120U);
+}
+
+// What a route gives back has its old due instant, far below the floor that others have moved on.
+TEST_F(SlowClaims, R3_APauseAndItsEndLookEverywhere) {
+  db.put("a");
+  n.advance(15s);
+  EXPECT_TRUE(n.poll_slowly(1s));
+  n.advance(1s);
+  n.look([](engine& e) { e.set_pauses({{"t", ""}}); });  // gives it back
+  n.settle();
+  ASSERT_EQ(db.row("a").locked_by, "");
+  n.poll_slowly(1s);  // sees nothing of it
+  n.look([](engine& e) { e.set_pauses({}); });
+  EXPECT_TRUE(n.poll());
+  EXPECT_EQ(n.deliver(), "a");
+}
+
+TEST_F(SlowClaims, R3_AClaimThatLeavesARouteIsNoSweep) {
+  late_row late{db, "late"};
+  n.advance(15s);
+  db.put("a");
+  EXPECT_TRUE(n.poll_slowly(30ms));  // the floor is ten seconds ago
+  n.look([](engine& e) { e.set_pauses({{"quick", ""}}); });
+  late.tx.commit();
+  EXPECT_TRUE(n.poll_slowly(30ms));
+  EXPECT_EQ(n.deliver_all(), (std::vector<std::string>{"a", "late"})) << "it began at the beginning";
+}
+
+TEST_F(SlowClaims, R3_ASweepThatFailsRestsToo) {
+  db.put("a");
+  n.advance(15s);
+  EXPECT_TRUE(n.poll_slowly(30ms));
+  n.advance(1s);
+  n.look([](engine& e) { e.wake(); });
+  n.fail_next(operation::claim, fault::before);
+  EXPECT_TRUE(n.poll_slowly(10s)) << "until some limit";
+  n.advance(100ms);
+  n.poll();  // what it may have claimed is released
+  auto const next = n.core->plan_poll();
+  ASSERT_TRUE(next.request);
+  EXPECT_TRUE(std::get<claim_request>(next.request->what).floor);
 }
 
 TEST_F(SlowClaims, R3_WhatWasPausedIsNotBehindTheFloor) {
