@@ -208,6 +208,7 @@ class engine {
   void apply_renewed(renew_request const& sent, std::vector<bool> const& kept, steady_time now);
   void apply_doubts_released(renew_request const& sent);
   void apply_renew_failure(renew_request const& sent, error const& e, steady_time now);
+  void apply_announced() noexcept;
   void apply_announce_failure(error const& e);  ///< The leases are renewed; the registry or the pauses are not.
 
   // Views.

@@ -87,10 +87,9 @@ void engine::apply_announce_failure(error const& e) {
   say(log_level::warning, std::string{"cannot announce this node or read what is paused: "} + e.what());
 }
 
-void engine::apply_doubts_released(renew_request const& sent) {
-  announce_said_.clear();
-  note_released(sent.doubts);
-}
+void engine::apply_announced() noexcept { announce_said_.clear(); }
+
+void engine::apply_doubts_released(renew_request const& sent) { note_released(sent.doubts); }
 
 void engine::note_released(std::span<owner_token const> tokens) {
   if (tokens.empty()) return;

@@ -48,14 +48,18 @@ renew_reply perform(store& s, renew_request const& request, node_row const& self
     if (!request.rows.empty()) r.kept = s.renew(request.rows, self.lease);
   });
   if (reply.failure) return reply;
-  // The registry is for tools: that it fails must not make the node think that it has lost its leases.
-  auto rest = reply_of<renew_reply>([&](renew_reply& r) {
+  // Each for itself. The registry is for tools: that it fails must neither make the node think that it has lost its
+  // leases, nor keep it from hearing of a pause.
+  auto const also = [&](auto&& f) {
+    auto one = reply_of<renew_reply>([&](renew_reply&) { f(); });
+    if (one.failure && !reply.rest) reply.rest = std::move(one.failure);
+  };
+  also([&] {
     if (!request.doubts.empty()) s.release(request.doubts, self.lease);
-    s.announce(self);
-    r.pauses = s.pauses();
+    reply.doubts_released = true;
   });
-  reply.rest = std::move(rest.failure);
-  reply.pauses = std::move(rest.pauses);
+  also([&] { s.announce(self); });
+  also([&] { reply.pauses = s.pauses(); });
   return reply;
 }
 

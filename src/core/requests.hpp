@@ -24,6 +24,7 @@ struct renew_reply {
   std::vector<bool> kept;
   std::optional<error> failure;  ///< The leases were not renewed, as far as is known.
   std::optional<error> rest;     ///< They were, but something after that failed.
+  bool doubts_released = false;
   std::optional<std::vector<route_pause>> pauses;
 };
 

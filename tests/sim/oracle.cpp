@@ -254,7 +254,8 @@ void oracle::check(core::engine const& e) {
                std::to_string(c.unconfirmed) + " unconfirmed + " + std::to_string(c.held) + " held");
   }
   if (c.settled != c.succeeded + c.failed + c.deferred + c.died) broken("I13", "", "settlements do not add up");
-  // A claim that was under way when the dispatch lock was lost may come behind the next holder, who has ended our leases.
+  // A claim that was under way when the dispatch lock was lost may come behind the next holder, who has ended our
+  // leases.
   bool const undisturbed = lives_[s.incarnation].disturbed == instant{};
   if (c.own_rows_reclaimed != 0 && undisturbed) broken("I6", "", "a claim returned a row that its own node holds");
 }

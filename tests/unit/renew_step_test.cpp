@@ -132,6 +132,14 @@ TEST_F(RenewStep, R10_ARegistryThatFailsCostsNoLease) {
   EXPECT_EQ(n.deliver(), "a") << "the node knows that it was renewed";
 }
 
+TEST_F(RenewStep, R10_ARegistryThatFailsDoesNotHideAPause) {
+  db.store->pause({"t", ""});
+  n.advance(7500ms);
+  n.fail_next(operation::announce, fault::before);
+  EXPECT_TRUE(n.renew());
+  EXPECT_EQ(n.look([](engine& e) { return e.pauses().size(); }), 1U);
+}
+
 TEST_F(RenewStep, I6_AQueuedEventWhoseLeaseIsLostIsDropped) {
   n.commit("a");
   n.advance(31s);
