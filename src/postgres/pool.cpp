@@ -56,6 +56,7 @@ std::unique_ptr<own_connection> connect_own(std::string const& connection_string
                                       "default_transaction_read_only = off", "plan_cache_mode = force_generic_plan"};
     settings.insert(settings.end(), std::begin(plan_settings), std::end(plan_settings));
     std::vector<statement> all;
+    all.reserve(settings.size());
     for (auto const& s : settings) all.push_back({"SET " + s, parameters{{}}});
     static_cast<void>(driver{c.get(), /*keep=*/false, timeout}.travel_or_throw(all));
     allow_silence(c.get(), timeout);

@@ -86,6 +86,15 @@ class PostgresFailover : public ::testing::Test {
     }
   }
 
+  void fail_over_under(node n, store& s) {
+    n.start();
+    std::jthread const writer{[&] { write_all(n, either(), 300); }};
+    ASSERT_TRUE(seen.reach(100));
+    fail_over();
+    expect_all_delivered(s, 300);
+    EXPECT_TRUE(eventually([&] { return n.health().healthy; }));
+  }
+
   postgres_server primary;
   postgres_database primary_db{"postgres", primary};
   postgres_server standby{{.settings = {"wal_retrieve_retry_interval=50ms"}, .standby_of = &primary}};  // 5 s by itself
@@ -94,24 +103,12 @@ class PostgresFailover : public ::testing::Test {
 
 TEST_F(PostgresFailover, ManyNodesGoOnAtTheOtherServer) {
   auto const s = postgres::open(either(), primary_db.options());
-  auto n = multi_node(options<multi_node_options>(s));
-  n.start();
-  std::jthread const writer{[&] { write_all(n, either(), 300); }};
-  ASSERT_TRUE(seen.reach(100));
-  fail_over();
-  expect_all_delivered(*s, 300);
-  EXPECT_TRUE(eventually([&] { return n.health().healthy; }));
+  fail_over_under(multi_node(options<multi_node_options>(s)), *s);
 }
 
 TEST_F(PostgresFailover, ASingleNodeTakesItsLockAgain) {
   auto const s = postgres::open(either(), primary_db.options());
-  auto n = single_node(options<single_node_options>(s));
-  n.start();
-  std::jthread const writer{[&] { write_all(n, either(), 300); }};
-  ASSERT_TRUE(seen.reach(100));
-  fail_over();
-  expect_all_delivered(*s, 300);
-  EXPECT_TRUE(eventually([&] { return n.health().healthy; }));
+  fail_over_under(single_node(options<single_node_options>(s)), *s);
 }
 
 // Sessions that were made before a standby was promoted are as good as any afterwards.

@@ -4,9 +4,11 @@
 #include <libpq-fe.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <outbox/outbox.hpp>
 #include <outbox/postgres.hpp>
 #include <outbox/testing.hpp>
@@ -92,6 +94,23 @@ TEST_F(PostgresServer, ThePoolIsBounded) {
   EXPECT_LE(most, 2);
   EXPECT_LE(std::stoi(sessions("bounded")), 2);
   EXPECT_GE(std::stoi(sessions("bounded")), 1);
+}
+
+// Nodes that see the same outage must not come back all at once.
+TEST_F(PostgresServer, AttemptsToReconnectAreSpread) {
+  std::vector<int> waits;
+  for (int i = 0; i < 40; ++i) {
+    postgres::pool p{"host=127.0.0.1 port=" + std::to_string(free_port()), 1, 2s};
+    auto const attempt = [&] { return thrown_by([&] { p.with([](postgres::driver&) {}); }); };
+    EXPECT_TRUE(attempt().transient());
+    std::string const text = attempt().what();
+    auto const at = text.find("attempt is in ");
+    if (at != std::string::npos) waits.push_back(std::atoi(text.c_str() + at + 14));
+  }
+  ASSERT_GT(waits.size(), 20U) << "the second is not made at once";
+  auto const [least, most] = std::ranges::minmax(waits);
+  EXPECT_LE(most, 75);
+  EXPECT_GT(most - least, 20) << "50 ms, give or take a half";
 }
 
 TEST_F(PostgresServer, SessionsThatTheServerEndsAreReplacedAndCostNoAttempt) {
@@ -539,6 +558,36 @@ TEST_F(PostgresServer, WhatIsSaidAtOnceIsNotifiedOnce) {
   auto const most = (std::chrono::steady_clock::now() - began) / 10ms + 2;
   ASSERT_GT(hints, 1000U);
   EXPECT_LE(listening->change_counter() - before, static_cast<std::uint64_t>(most)) << "a hundred a second";
+}
+
+// Commits that notify wait for each other, on the whole server: so those of the business do not.
+TEST_F(PostgresServer, TheApplicationsSessionsNotifyNobody) {
+  postgres_server server{{.settings = {"log_statement=all", "log_line_prefix=%a|"}}};
+  postgres_database own{"postgres", server};
+  auto o = own.options();
+  o.notify = true;
+  auto const s = postgres::open(own.connection(), o);
+  auto w = writer_only({.store = s, .log = nullptr});
+  auto const before = s->change_counter();
+  postgres::connection c{own.connection() + " application_name=business"};
+  for (auto const how : {postgres::travel::direct, postgres::travel::pipelined}) {
+    postgres::transaction tx{c, how};
+    w.writer().write(tx, "t", "1");
+    tx.commit();
+  }
+  ASSERT_TRUE(eventually([&] { return s->change_counter() != before; })) << "somebody did";
+  std::ifstream log{server.directory() + "/server.log"};
+  int commits = 0;
+  int notified = 0;
+  for (std::string line; std::getline(log, line);) {
+    bool const business = line.starts_with("business|");
+    if (business && line.find("COMMIT") != std::string::npos) ++commits;
+    if (line.find(": NOTIFY ") == std::string::npos) continue;
+    ++notified;
+    EXPECT_FALSE(business) << line;
+  }
+  EXPECT_EQ(commits, 2);
+  EXPECT_GE(notified, 2) << "the test of itself, and one";
 }
 
 TEST_F(PostgresServer, NotifyIsOffByDefault) {

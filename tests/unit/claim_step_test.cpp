@@ -67,16 +67,20 @@ class SlowClaims : public ClaimStep {
   void wake() {
     n.look([](engine& e) { e.wake(); });
   }
+  // A row is written; so much later a claim takes another one and needs its time; then the row is committed.
+  void commit_late(std::chrono::milliseconds after, std::chrono::milliseconds took) {
+    late_row late{db, "late"};
+    n.advance(after);
+    db.put("a");
+    EXPECT_TRUE(n.poll_slowly(took));
+    EXPECT_EQ(n.deliver(), "a");
+    late.tx.commit();
+    wake();
+  }
 };
 
 TEST_F(SlowClaims, R3_TheNextOnesBeginLaterUntilItIsTimeForAnother) {
-  late_row late{db, "late"};
-  n.advance(15s);
-  db.put("a");
-  EXPECT_TRUE(n.poll_slowly(30ms));
-  EXPECT_EQ(n.deliver(), "a");
-  late.tx.commit();
-  wake();
+  commit_late(15s, 30ms);
   EXPECT_TRUE(n.poll());
   EXPECT_EQ(n.deliver(), "") << "it begins ten seconds ago";
   n.advance(298ms);
@@ -87,25 +91,13 @@ TEST_F(SlowClaims, R3_TheNextOnesBeginLaterUntilItIsTimeForAnother) {
 }
 
 TEST_F(SlowClaims, R3_WhatIsRecentIsAlwaysSeen) {
-  late_row late{db, "late"};
-  n.advance(9s);
-  db.put("a");
-  EXPECT_TRUE(n.poll_slowly(30ms));
-  EXPECT_EQ(n.deliver(), "a");
-  late.tx.commit();
-  wake();
+  commit_late(9s, 30ms);
   EXPECT_TRUE(n.poll());
   EXPECT_EQ(n.deliver(), "late");
 }
 
 TEST_F(SlowClaims, R3_AQuickOneIsFollowedByAnyNumber) {
-  late_row late{db, "late"};
-  n.advance(15s);
-  db.put("a");
-  EXPECT_TRUE(n.poll_slowly(10ms));
-  EXPECT_EQ(n.deliver(), "a");
-  late.tx.commit();
-  wake();
+  commit_late(15s, 10ms);
   EXPECT_TRUE(n.poll());
   EXPECT_EQ(n.deliver(), "late");
 }
