@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <map>
 #include <numeric>
 #include <outbox/error.hpp>
@@ -9,6 +8,7 @@
 
 #include "core/claim_filter.hpp"
 #include "core/header_codec.hpp"
+#include "postgres/columns.hpp"
 #include "postgres/dispatch_lock.hpp"
 #include "postgres/driver.hpp"
 #include "postgres/migrate.hpp"
@@ -24,8 +24,6 @@ namespace {
 
 using sql::value;
 
-using optional_text = std::optional<std::string_view>;
-
 // Of a conflict between our own statements and others.
 constexpr int most_attempts = 4;
 
@@ -39,94 +37,9 @@ constexpr std::size_t widest = 10'000;
 // How long an ordered claim waits for a transaction that may yet commit something earlier.
 constexpr milliseconds wait_for_earlier{20};
 
-optional_text or_nothing(std::string const& s) { return s.empty() ? optional_text{} : optional_text{s}; }
-
-std::int64_t micros(std::chrono::microseconds t) { return t.count(); }
-
 statement make(std::string const& sql, std::initializer_list<value> values) {
   return {sql, parameters{std::span{values.begin(), values.size()}}};
 }
-
-// What is paused as a statement takes it: whole types, and types of one aggregate type.
-struct pause_lists {
-  explicit pause_lists(std::vector<route_pause> const& pauses) {
-    for (auto const& p : pauses) {
-      if (!p.aggregate_type.empty()) texts.push_back(p.event_type + '\x01' + p.aggregate_type);
-    }
-    for (auto const& p : pauses) {
-      if (p.aggregate_type.empty()) types.emplace_back(p.event_type);
-    }
-    pairs.assign(texts.begin(), texts.end());
-  }
-  std::vector<std::string> texts;
-  std::vector<optional_text> types, pairs;
-};
-
-// Rows of one insert as columns.
-class insert_columns {
- public:
-  void add(insertion const& i) {
-    auto const& e = i.what->record();
-    bool const json = e.kind == payload_kind::json;
-    bool const at_an_instant = i.what->delayed() && e.available_at.has_value();
-    auto const& headers = kept_.emplace_back(core::encode_headers(i.what->headers()));
-    id_.emplace_back(e.id);
-    type_.emplace_back(e.type);
-    aggregate_.emplace_back(e.aggregate.type);
-    aggregate_id_.push_back(or_nothing(e.aggregate.id));
-    payload_.emplace_back(json ? std::string_view{e.payload} : std::string_view{"null"});
-    created_.emplace_back(kept_.emplace_back(utc_text(e.occurred_at)));
-    token_.push_back(i.token.empty() ? optional_text{} : optional_text{i.token});
-    if (!i.token.empty()) lease_ = micros(i.lease);
-    at_.push_back(at_an_instant ? optional_text{kept_.emplace_back(utc_text(*e.available_at))} : optional_text{});
-    after_.push_back(micros(e.deliver_after.value_or(milliseconds{0})));
-    tenant_.push_back(or_nothing(e.tenant));
-    headers_.push_back(or_nothing(headers));
-    key_.push_back(or_nothing(e.ordering_key));
-    content_.push_back(json ? optional_text{} : optional_text{e.content_type});
-    bytes_.push_back(json ? optional_text{} : optional_text{e.payload});
-    delayed_ = delayed_ || at_an_instant || e.deliver_after.has_value();
-    rich_ = rich_ || !json || !e.tenant.empty() || !headers.empty() || !e.ordering_key.empty();
-  }
-  [[nodiscard]] std::size_t statement() const noexcept { return (rich_ ? 2U : 0U) + (delayed_ ? 1U : 0U); }
-  [[nodiscard]] std::vector<value> values() const {
-    std::vector<value> all{sql::text_array{id_},        sql::text_array{type_},
-                           sql::text_array{aggregate_}, sql::text_array{aggregate_id_},
-                           sql::text_array{payload_},   sql::text_array{created_},
-                           sql::text_array{token_},     lease_};
-    if (delayed_) all.insert(all.end(), {sql::text_array{at_}, sql::integer_array{after_}});
-    if (rich_) {
-      all.insert(all.end(), {sql::text_array{tenant_}, sql::text_array{headers_}, sql::text_array{key_},
-                             sql::text_array{content_}, sql::blob_array{bytes_}});
-    }
-    return all;
-  }
-
- private:
-  std::vector<optional_text> id_, type_, aggregate_, aggregate_id_, payload_, created_, token_, at_, tenant_, headers_,
-      key_, content_, bytes_;
-  std::vector<std::int64_t> after_;
-  std::int64_t lease_ = 0;
-  bool delayed_ = false;
-  bool rich_ = false;
-  std::deque<std::string> kept_;  ///< What the columns point to and no event has.
-};
-
-// Settlements of one outcome as columns, in the order of their ids.
-struct settle_columns {
-  void add(std::size_t index, settlement const& s) {
-    indexes.push_back(index);
-    id.emplace_back(s.row.id);
-    token.emplace_back(s.row.token);
-    progress.push_back(or_nothing(s.progress));
-    error.push_back(s.what == outcome::defer ? or_nothing(s.error) : optional_text{s.error});
-    delay.push_back(micros(s.delay));
-    counted.push_back(s.counted);
-  }
-  std::vector<std::size_t> indexes;
-  std::vector<optional_text> id, token, progress, error;
-  std::vector<std::int64_t> delay, counted;
-};
 
 class postgres_store final : public sql::sql_store {
  public:

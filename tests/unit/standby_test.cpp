@@ -75,6 +75,13 @@ class LostLock : public ::testing::Test {
     node.open();
     node.poll_all();
   }
+  // A row that is there, claimed and under way.
+  ticket_ptr run_one() {
+    db.put("a");
+    node.look([](engine& e) { e.ask_poll(); });
+    node.poll_all();
+    return node.start();
+  }
   void lose() {
     node.look([&](engine& e) { e.lock_lost(node.now()); });
   }
@@ -125,10 +132,7 @@ TEST_F(LostLock, R9_WhatIsCommittedAfterwardsIsThePollers) {
 }
 
 TEST_F(LostLock, R9_NothingIsClaimedBeforeARenewalHasToldWhatIsStillHeld) {
-  db.put("a");
-  node.look([](engine& e) { e.ask_poll(); });
-  node.poll_all();
-  auto const running = node.start();
+  auto const running = run_one();
   ASSERT_TRUE(running);
   lose();
   regain();
@@ -138,10 +142,7 @@ TEST_F(LostLock, R9_NothingIsClaimedBeforeARenewalHasToldWhatIsStillHeld) {
 }
 
 TEST_F(LostLock, R9_ARenewalThatWasSentBeforeProvesNothing) {
-  db.put("a");
-  node.look([](engine& e) { e.ask_poll(); });
-  node.poll_all();
-  ASSERT_TRUE(node.start());
+  ASSERT_TRUE(run_one());
   node.advance(8s);
   auto const renewal = node.look([&](engine& e) { return e.plan_renew(node.now()); });
   ASSERT_TRUE(renewal.request);
@@ -154,10 +155,7 @@ TEST_F(LostLock, R9_ARenewalThatWasSentBeforeProvesNothing) {
 }
 
 TEST_F(LostLock, R9_ARenewalFromBeforeTheLockCameBackProvesNothing) {
-  db.put("a");
-  node.look([](engine& e) { e.ask_poll(); });
-  node.poll_all();
-  ASSERT_TRUE(node.start());
+  ASSERT_TRUE(run_one());
   lose();
   ASSERT_TRUE(node.renew()) << "still ours";
   node.advance(1ms);
@@ -169,10 +167,7 @@ TEST_F(LostLock, R9_ARenewalFromBeforeTheLockCameBackProvesNothing) {
 
 // Its call goes on, because nobody can end a call; its row comes back from somebody who had it meanwhile.
 TEST_F(LostLock, R9_ARowThatWasLostAndComesBackIsClaimedLikeAnyOther) {
-  db.put("a");
-  node.look([](engine& e) { e.ask_poll(); });
-  node.poll_all();
-  auto const running = node.start();
+  auto const running = run_one();
   ASSERT_TRUE(running);
   lose();
   node.advance(30001ms);

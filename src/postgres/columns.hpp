@@ -1,0 +1,107 @@
+// Rows turned into columns: the arrays that one statement takes for many of them. They point into what they were made
+// of, which must outlive them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <outbox/sql/connection.hpp>
+#include <outbox/store.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/header_codec.hpp"
+#include "postgres/parameters.hpp"
+
+namespace outbox::inline v0::postgres {
+
+using optional_text = std::optional<std::string_view>;
+
+inline optional_text or_nothing(std::string const& s) { return s.empty() ? optional_text{} : optional_text{s}; }
+
+inline std::int64_t micros(std::chrono::microseconds t) { return t.count(); }
+
+/// What is paused as a statement takes it: whole types, and types of one aggregate type.
+struct pause_lists {
+  explicit pause_lists(std::vector<route_pause> const& pauses) {
+    for (auto const& p : pauses) {
+      if (!p.aggregate_type.empty()) texts.push_back(p.event_type + '\x01' + p.aggregate_type);
+    }
+    for (auto const& p : pauses) {
+      if (p.aggregate_type.empty()) types.emplace_back(p.event_type);
+    }
+    pairs.assign(texts.begin(), texts.end());
+  }
+  std::vector<std::string> texts;
+  std::vector<optional_text> types, pairs;
+};
+
+/// Rows of one insert as columns.
+class insert_columns {
+ public:
+  void add(insertion const& i) {
+    auto const& e = i.what->record();
+    bool const json = e.kind == payload_kind::json;
+    bool const at_an_instant = i.what->delayed() && e.available_at.has_value();
+    auto const& headers = kept_.emplace_back(core::encode_headers(i.what->headers()));
+    id_.emplace_back(e.id);
+    type_.emplace_back(e.type);
+    aggregate_.emplace_back(e.aggregate.type);
+    aggregate_id_.push_back(or_nothing(e.aggregate.id));
+    payload_.emplace_back(json ? std::string_view{e.payload} : std::string_view{"null"});
+    created_.emplace_back(kept_.emplace_back(utc_text(e.occurred_at)));
+    token_.push_back(i.token.empty() ? optional_text{} : optional_text{i.token});
+    if (!i.token.empty()) lease_ = micros(i.lease);
+    at_.push_back(at_an_instant ? optional_text{kept_.emplace_back(utc_text(*e.available_at))} : optional_text{});
+    after_.push_back(micros(e.deliver_after.value_or(std::chrono::milliseconds{0})));
+    tenant_.push_back(or_nothing(e.tenant));
+    headers_.push_back(or_nothing(headers));
+    key_.push_back(or_nothing(e.ordering_key));
+    content_.push_back(json ? optional_text{} : optional_text{e.content_type});
+    bytes_.push_back(json ? optional_text{} : optional_text{e.payload});
+    delayed_ = delayed_ || at_an_instant || e.deliver_after.has_value();
+    rich_ = rich_ || !json || !e.tenant.empty() || !headers.empty() || !e.ordering_key.empty();
+  }
+  [[nodiscard]] std::size_t statement() const noexcept { return (rich_ ? 2U : 0U) + (delayed_ ? 1U : 0U); }
+  [[nodiscard]] std::vector<sql::value> values() const {
+    std::vector<sql::value> all{sql::text_array{id_},        sql::text_array{type_},
+                                sql::text_array{aggregate_}, sql::text_array{aggregate_id_},
+                                sql::text_array{payload_},   sql::text_array{created_},
+                                sql::text_array{token_},     lease_};
+    if (delayed_) all.insert(all.end(), {sql::text_array{at_}, sql::integer_array{after_}});
+    if (rich_) {
+      all.insert(all.end(), {sql::text_array{tenant_}, sql::text_array{headers_}, sql::text_array{key_},
+                             sql::text_array{content_}, sql::blob_array{bytes_}});
+    }
+    return all;
+  }
+
+ private:
+  std::vector<optional_text> id_, type_, aggregate_, aggregate_id_, payload_, created_, token_, at_, tenant_, headers_,
+      key_, content_, bytes_;
+  std::vector<std::int64_t> after_;
+  std::int64_t lease_ = 0;
+  bool delayed_ = false;
+  bool rich_ = false;
+  std::deque<std::string> kept_;  ///< What the columns point to and no event has.
+};
+
+/// Settlements of one outcome as columns, in the order of their ids.
+struct settle_columns {
+  void add(std::size_t index, settlement const& s) {
+    indexes.push_back(index);
+    id.emplace_back(s.row.id);
+    token.emplace_back(s.row.token);
+    progress.push_back(or_nothing(s.progress));
+    error.push_back(s.what == outcome::defer ? or_nothing(s.error) : optional_text{s.error});
+    delay.push_back(micros(s.delay));
+    counted.push_back(s.counted);
+  }
+  std::vector<std::size_t> indexes;
+  std::vector<optional_text> id, token, progress, error;
+  std::vector<std::int64_t> delay, counted;
+};
+
+}  // namespace outbox::inline v0::postgres
