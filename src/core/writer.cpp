@@ -79,20 +79,8 @@ class birth_observer final : public transaction_observer {
     });
     tell([&](writer_hook& h) { h.after_rollback(events_); });
   }
-  void committed_in_part() noexcept override {
-    end([&](engine& e, steady_time now) {
-      if (birth_) e.committed_in_part(*birth_, now);
-      e.wake();
-    });
-    hint();
-  }
-  void in_doubt() noexcept override {
-    end([&](engine& e, steady_time now) {
-      if (birth_) e.in_doubt(*birth_, now);
-      e.wake();
-    });
-    hint();
-  }
+  void committed_in_part() noexcept override { leave_to_poller(&engine::committed_in_part); }
+  void in_doubt() noexcept override { leave_to_poller(&engine::in_doubt); }
 
   /// The write failed: there is nothing to tell anybody.
   void disarm() noexcept {
@@ -106,6 +94,14 @@ class birth_observer final : public transaction_observer {
   template <class F>
   void end(F&& f) noexcept {
     if (auto const core = core_.lock()) core->with_engine_quietly([&](engine& e) { f(e, core->now()); });
+  }
+
+  void leave_to_poller(void (engine::*how)(birth&, steady_time) noexcept) noexcept {
+    end([&](engine& e, steady_time now) {
+      if (birth_) (e.*how)(*birth_, now);
+      e.wake();
+    });
+    hint();
   }
 
   void hint() noexcept {

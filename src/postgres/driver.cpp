@@ -287,8 +287,7 @@ void driver::receive(std::span<statement const> statements, std::vector<std::str
                        : error_of(c_, r, doing);
     // A session that ends before the last statement has not come to that.
     bool const before_the_last = into.results.size() + 1 < statements.size();
-    into.refused =
-        severity_of(r) == "ERROR" || (before_the_last && ended_by_server(into.failure->sqlstate()) && r != nullptr);
+    into.refused = severity_of(r) == "ERROR" || (before_the_last && ended_by_server(into.failure->sqlstate()));
     // Somebody has dropped what was prepared, or changed what it gives.
     if (into.failure->sqlstate() == "26000" || into.failure->sqlstate() == "0A000") names_.clear();
   };

@@ -207,8 +207,7 @@ std::optional<bool> order_index(sql::connection& c, std::string const& table, st
   auto const on = with_table("outbox_event", table, schema);
   c.execute(
       "SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1) "
-      "AND "
-      "c.relname = $2",
+      "AND c.relname = $2",
       {std::string_view{on}, std::string_view{name}}, [&](sql::row const& r) {
         valid = r.integer(0) != 0;
         return false;

@@ -31,9 +31,9 @@ bool looks_alive(PGconn* c) noexcept {
   return PQstatus(c) == CONNECTION_OK && PQtransactionStatus(c) == PQTRANS_IDLE;
 }
 
-void allow_silence(PGconn* c, milliseconds timeout) {
+std::string_view silence_setting(PGconn const* c) noexcept {
   constexpr int with_idle_timeout = 140'000;
-  if (PQserverVersion(c) >= with_idle_timeout) driver{c, false, timeout}.execute("SET idle_session_timeout = 0");
+  return PQserverVersion(c) >= with_idle_timeout ? "idle_session_timeout = 0" : "";
 }
 
 bool behind_pooler(PGconn* c, milliseconds timeout) {
@@ -55,11 +55,11 @@ std::unique_ptr<own_connection> connect_own(std::string const& connection_string
                                       "default_transaction_isolation = 'read committed'",
                                       "default_transaction_read_only = off", "plan_cache_mode = force_generic_plan"};
     settings.insert(settings.end(), std::begin(plan_settings), std::end(plan_settings));
+    if (auto const s = silence_setting(c.get()); !s.empty()) settings.emplace_back(s);
     std::vector<statement> all;
     all.reserve(settings.size());
     for (auto const& s : settings) all.push_back({"SET " + s, parameters{{}}});
     static_cast<void>(driver{c.get(), /*keep=*/false, timeout}.travel_or_throw(all));
-    allow_silence(c.get(), timeout);
   }
   auto* const raw = c.get();
   return std::unique_ptr<own_connection>{new own_connection{std::move(c), driver{raw, /*keep=*/!pooled, timeout}}};

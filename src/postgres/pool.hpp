@@ -25,8 +25,8 @@ inline constexpr std::string_view plan_settings[] = {"enable_sort = off", "enabl
 /// True unless the server has ended the session, as far as is known without a round trip.
 [[nodiscard]] bool looks_alive(PGconn* c) noexcept;
 
-/// Lets a session be silent for as long as it likes; servers before 14 do so anyway.
-void allow_silence(PGconn* c, milliseconds timeout);
+/// What lets a session be silent for as long as it likes; empty for servers before 14, which do so anyway.
+[[nodiscard]] std::string_view silence_setting(PGconn const* c) noexcept;
 
 /// False if whoever answers is the server itself: a pooler gives out a process id of its own. It may also have no
 /// server to give for a long time, so the question has a limit as everything has.

@@ -59,8 +59,9 @@ void wake_line::ring() noexcept {
 
 void wake_line::connect_and_listen() {
   conn_ = connect(connection_string_, timeout_);
-  allow_silence(conn_.get(), timeout_);
-  driver{conn_.get(), /*keep=*/false, timeout_}.execute("LISTEN " + channel_);
+  driver d{conn_.get(), /*keep=*/false, timeout_};
+  if (auto const s = silence_setting(conn_.get()); !s.empty()) d.execute("SET " + std::string{s});
+  d.execute("LISTEN " + channel_);
 }
 
 // A pooler takes LISTEN without a word, and nothing ever arrives from others.

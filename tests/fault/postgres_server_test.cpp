@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <libpq-fe.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -111,6 +112,15 @@ TEST_F(PostgresServer, AttemptsToReconnectAreSpread) {
   auto const [least, most] = std::ranges::minmax(waits);
   EXPECT_LE(most, 75);
   EXPECT_GT(most - least, 20) << "50 ms, give or take a half";
+}
+
+// The server's last words are one look, the end of the connection another: one question must see both.
+TEST_F(PostgresServer, ASessionThatWasEndedLooksDeadAtTheFirstLook) {
+  EXPECT_TRUE(postgres::looks_alive(caller.handle()));
+  db.execute("SELECT pg_terminate_backend(" + std::to_string(PQbackendPID(caller.handle())) + ")");
+  ::pollfd closed{PQsocket(caller.handle()), POLLRDHUP, 0};
+  ASSERT_TRUE(eventually([&] { return ::poll(&closed, 1, 0) == 1; }));
+  EXPECT_FALSE(postgres::looks_alive(caller.handle()));
 }
 
 TEST_F(PostgresServer, SessionsThatTheServerEndsAreReplacedAndCostNoAttempt) {
