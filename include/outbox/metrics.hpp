@@ -30,6 +30,7 @@ struct node_counters {
   std::uint64_t timed_out = 0;           ///< Listener calls that outlived their timeout.
   std::uint64_t late_results = 0;        ///< Results of such calls, ignored.
   std::uint64_t store_errors = 0;        ///< Requests of the node's own loops that failed.
+  std::uint64_t isolated = 0;            ///< Rows that could not be claimed; the node goes on without them.
   std::uint64_t own_rows_reclaimed = 0;  ///< Claims that returned a row the node still held: the store's clock jumped.
 };
 
@@ -49,6 +50,7 @@ enum class counter {
   timed_out,
   late_results,
   store_errors,
+  isolated,
 };
 
 enum class gauge { hot_queue_depth, cold_queue_depth, oldest_lag_ms, held };

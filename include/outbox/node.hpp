@@ -82,24 +82,41 @@ class OUTBOX_CORE_EXPORT writer {
   std::shared_ptr<core::node_core> core_;
 };
 
-/// How a node is. `healthy` is false while the store is away or every worker is stuck past its listener's timeout.
+/// How a node is. It is unhealthy while the store does not answer or refuses its requests, while every worker is stuck
+/// past its listener's timeout, and before `start()` and after `stop()`. A node notices that the store is gone when a
+/// request fails: after `poll.every` or a quarter of the lease, whichever is less, if nothing else happens.
 struct node_health {
   bool running = false;
   bool active = false;  ///< False while a single node stands by for another.
+
+  /// A node that stands by is healthy; so is a `writer_only` node that was not started, because it needs no thread.
   bool healthy = false;
-  std::string reason{};  ///< Empty if healthy.
+
+  /// Empty if healthy. Else the cause, with the text of the error if the store is at fault.
+  std::string reason{};
+
+  /// Ids of events that could not be claimed, up to 20 of them: a trigger raises an error, or a row is damaged. The
+  /// node delivers everything else and tries these again after a minute, then less and less often. They do not make it
+  /// unhealthy.
+  std::vector<std::string> isolated{};
 };
 
 /// Made by a factory below. Making one starts no thread.
 ///
 /// Threads: `start()` makes one per worker and one each to poll, settle and renew. All functions may be called from any
-/// thread. `stop()` from within a listener only asks for the stop and returns false; somebody else must wait.
+/// thread.
+///
+/// A listener, or another callback that the node calls, may call `stop()`: that only asks for the stop and returns
+/// false. The node then takes no more events. When it has finished what it has, it gives the dispatch lock back, so
+/// that another node can go on; `health()` says so. Somebody else must still call `stop()` or destroy the node. A
+/// listener may even destroy its own node: a thread of the library then ends it.
 class OUTBOX_CORE_EXPORT node {
  public:
   node(node&&) noexcept;
   node& operator=(node&&) noexcept;
 
-  /// Stops with the configured drain, then waits for listeners that still run.
+  /// Stops with the configured drain, then waits for listeners that still run and for requests that the store has not
+  /// answered.
   ~node();
 
   [[nodiscard]] outbox::v0::writer writer() const;
@@ -111,8 +128,14 @@ class OUTBOX_CORE_EXPORT node {
   /// `start()`, wait for the token, `stop()`.
   void run(std::stop_token token);
 
-  /// Claims nothing more, lets queued events finish until the deadline, releases the rest, settles what finished.
-  /// True if everything was finished and settled; false if a listener still runs or the store is away.
+  /// Claims nothing more and writes no more events for itself. Until the deadline it lets queued events finish (or
+  /// releases them at once, see `stop_queued`) and waits for transactions that have written events and are still open.
+  /// Then it releases the rest and settles what finished.
+  ///
+  /// It returns one second after the deadline at the latest, whatever listeners, transactions and the store do. True:
+  /// everything was finished and settled, and the threads have ended. False: a listener still runs, a transaction is
+  /// still open, or the store does not answer; the node's threads then go on to settle and release what they can, until
+  /// `stop()` is called again or the node is destroyed.
   bool stop();
   bool stop(std::chrono::milliseconds drain);
 
@@ -156,6 +179,7 @@ class OUTBOX_CORE_EXPORT node {
   friend OUTBOX_CORE_EXPORT node ordered(ordered_options);
   friend OUTBOX_CORE_EXPORT node writer_only(writer_only_options);
   explicit node(std::shared_ptr<core::node_core> core);
+  void end() noexcept;
 
   std::shared_ptr<core::node_core> core_;
   std::unique_ptr<core::runtime> runtime_;

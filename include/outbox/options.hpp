@@ -45,6 +45,12 @@ enum class unroutable {
   leave,  ///< Deferred by 30 s, not counted: for rolling deploys, where newer nodes know more.
 };
 
+/// What `stop()` does with events that wait in the node for a worker.
+enum class stop_queued {
+  deliver,  ///< They are delivered until the deadline of the stop; the rest is released.
+  release,  ///< They are released at once, so that another node can take them; only running calls go on.
+};
+
 /// Leases and the limits that end what would never end.
 struct lease_options {
   /// How long a row stays with a node that says nothing. Renewed at a quarter of it. Default 30 s. 1 s … 1 h.
@@ -67,7 +73,10 @@ struct purge_options {
   std::chrono::milliseconds every = std::chrono::hours{1};
 
   bool done = true;  ///< False: DONE rows stay. Default true.
-  bool dead = true;  ///< False: DEAD rows stay until somebody replays them. Default true.
+
+  /// True: DEAD rows are deleted too. Default false: they stay until somebody replays or deletes them, so that an event
+  /// that died because its listener was not deployed yet is not lost.
+  bool dead = false;
 };
 
 /// A node that is alone on its table, or whose twin stands by: a second one waits until the first is gone.
@@ -102,6 +111,9 @@ struct single_node_options {
 
   /// How long `stop()` and the destructor let queued events finish. Default 5 s. 0 … 24 h.
   std::chrono::milliseconds drain{5000};
+
+  /// What becomes of queued events when the node stops. Default: they are delivered, for as long as `drain`.
+  outbox::v0::stop_queued stop_queued = outbox::v0::stop_queued::deliver;
 
   /// Default: `log_to_stderr`.
   log_function log = log_to_stderr;
@@ -138,6 +150,7 @@ struct multi_node_options {
   outbox::v0::unroutable unroutable = outbox::v0::unroutable::dead;
   event_limits limits{};
   std::chrono::milliseconds drain{5000};
+  outbox::v0::stop_queued stop_queued = outbox::v0::stop_queued::deliver;
   log_function log = log_to_stderr;
   std::shared_ptr<outbox::v0::metrics> metrics{};
   std::shared_ptr<outbox::v0::clock const> clock{};
@@ -170,6 +183,7 @@ struct ordered_options {
   outbox::v0::unroutable unroutable = outbox::v0::unroutable::dead;
   event_limits limits{};
   std::chrono::milliseconds drain{5000};
+  outbox::v0::stop_queued stop_queued = outbox::v0::stop_queued::deliver;
   log_function log = log_to_stderr;
   std::shared_ptr<outbox::v0::metrics> metrics{};
   std::shared_ptr<outbox::v0::clock const> clock{};
@@ -180,11 +194,11 @@ struct ordered_options {
 
 /// Deletes rows by age, whatever became of them: for tables that something else reads, such as a change data capture.
 struct age_purge_options {
-  /// How long a row stays after its insert. Default 24 h. 1 s … 10 years.
-  std::chrono::milliseconds keep = std::chrono::hours{24};
+  /// How long a row stays after its insert. Default 7 days. 1 s … 10 years.
+  std::chrono::milliseconds keep = std::chrono::hours{24 * 7};
 
-  std::size_t batch = 500;                                     ///< Rows per transaction. Default 500. 1 … 100,000.
-  std::chrono::milliseconds every = std::chrono::minutes{30};  ///< Default 30 min. 1 s … 30 days.
+  std::size_t batch = 500;                                  ///< Rows per transaction. Default 500. 1 … 100,000.
+  std::chrono::milliseconds every = std::chrono::hours{1};  ///< Default 1 h. 1 s … 30 days.
 };
 
 /// A node that only writes: whatever delivers the events is elsewhere, a `multi_node` in another process or a reader of

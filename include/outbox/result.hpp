@@ -17,7 +17,7 @@ inline constexpr done_t done{};
 
 /// Not now: the event comes back after `delay`. Not counted as an attempt.
 struct defer {
-  std::chrono::milliseconds delay{};
+  std::chrono::milliseconds delay{};  ///< Default, and if it is not positive: the `backoff.base` of the route.
   std::string reason{};
 };
 

@@ -80,9 +80,15 @@ struct claim_request {
 
   std::vector<route_pause> pauses{};  ///< Rows that any of these covers are left, as if they were not there.
 
-  /// Rows that could be claimed before this instant may be left: they were looked for not long ago, and a store for
-  /// which looking is dear saves it. Not with `in_order`.
+  std::vector<std::string> leave{};  ///< Ids of rows that are left too: earlier claims could not take them.
+
+  /// The store may leave rows that could be claimed before this instant: an earlier claim has looked at them. Not with
+  /// `in_order`.
   std::optional<instant> floor{};
+
+  /// Without a floor, the store may leave rows that could be claimed longer ago than this. The node uses it while a
+  /// look at the whole table takes too long to succeed. Not with `in_order`.
+  std::optional<std::chrono::milliseconds> reach{};
 };
 
 /// A row that was claimed, in the order of the claim.
@@ -103,16 +109,28 @@ struct killed_row {
   std::int32_t crashes = 0;
 };
 
+/// A row that the store could not claim although nobody holds it: a trigger of the user's raises an error, or the row
+/// is damaged.
+struct refused_row {
+  std::string id{};
+  std::string type{};
+  std::string error{};
+};
+
 struct claim_reply {
   std::vector<claimed_row> rows{};
   std::vector<killed_row> killed{};
-  bool more = false;                  ///< Stopped at `limit` or `max_bytes`: other rows may be due.
-  bool suspects_waiting = false;      ///< A suspect is due and was left.
-  instant now{};                      ///< The store's time of the claim.
-  std::optional<instant> next_due{};  ///< The first instant after `now` at which another row can be claimed. If there
-                                      ///< is `more`, it may be missing.
+  std::vector<refused_row> refused{};  ///< The claim went on without them.
+  bool more = false;                   ///< Stopped at `limit` or `max_bytes`: other rows may be due.
+  bool suspects_waiting = false;       ///< A suspect is due and was left.
+  instant now{};                       ///< The store's time of the claim.
+  std::optional<instant> next_due{};   ///< The first instant after `now` at which another row can be claimed. If there
+                                       ///< is `more`, it may be missing.
   std::chrono::milliseconds oldest_lag{};  ///< How long the first due row has been due; 0 if none was.
   std::optional<instant> floor{};  ///< The due instant of the first row that was left, else of the last one taken.
+
+  /// A row was left because another program locked it: `locked_by` without `lease_until`. Empty if there was none.
+  std::string foreign_owner{};
 };
 
 /// How a row is settled.
@@ -220,6 +238,7 @@ struct store_capabilities {
   std::string_view kind;                     ///< "memory", "sqlite", …: the kind of transaction that it takes.
   bool requires_transaction = true;          ///< False where a store is atomic without one.
   bool keeps_done_rows = true;               ///< False where done deletes.
+  std::string_view table{};                  ///< Its name in log lines; it lives as long as the store.
   std::chrono::milliseconds watch_every{0};  ///< How often `change_counter()` is worth asking; 0: never.
 };
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <outbox/store.hpp>
 #include <string_view>
 #include <utility>
@@ -27,11 +28,14 @@ class claim_filter {
   enum class choice { leave, kill, take, stop };
 
   struct candidate {
+    std::string_view id{};
     std::string_view event_type{};
     std::string_view aggregate_type{};
-    bool owned = false;        ///< By an owner whose lease is over (in order: or still runs).
-    bool tried = false;        ///< A settlement put it back: it is RETRY, or has an error.
-    std::int32_t crashes = 0;  ///< As stored, without that owner's.
+    bool owned = false;                     ///< By an owner whose lease is over (in order: or still runs).
+    std::optional<instant> foreign_lock{};  ///< When another program locked it, which knows no leases.
+    std::string_view foreign_owner{};       ///< That program's name for itself.
+    bool tried = false;                     ///< A settlement put it back: it is RETRY, or has an error.
+    std::int32_t crashes = 0;               ///< As stored, without that owner's.
     instant inserted_at{};
     instant claimable_at{};
     std::size_t bytes = 0;
@@ -44,6 +48,7 @@ class claim_filter {
 
   [[nodiscard]] choice consider(candidate const& row) {
     if (paused(request_.pauses, row.aggregate_type, row.event_type)) return choice::leave;
+    if (std::ranges::find(request_.leave, row.id) != request_.leave.end()) return choice::leave;
     if (request_.in_order) return in_order(row);
     auto const chosen = by_due_instant(row);
     if (!left_one_) reply_.floor = row.claimable_at;
@@ -53,7 +58,7 @@ class claim_filter {
 
  private:
   [[nodiscard]] choice by_due_instant(candidate const& row) {
-    if (too_young(row)) return choice::leave;
+    if (too_young(row) || locked_elsewhere(row)) return choice::leave;
     if (row.owned && request_.unowned_only) return choice::leave;
     note_lag(row);
     auto const crashes = crashes_of(row);
@@ -71,7 +76,7 @@ class claim_filter {
       bool const waits = (row.tried || row.owned) && !has_bug(planted_bug::deferral_is_overtaken);
       return waits ? choice::stop : choice::leave;
     }
-    if (too_young(row)) return choice::stop;
+    if (too_young(row) || locked_elsewhere(row)) return choice::stop;
     note_lag(row);
     auto const crashes = crashes_of(row);
     if (crashes >= request_.max_crashes) return choice::kill;
@@ -86,6 +91,16 @@ class claim_filter {
 
   [[nodiscard]] bool too_young(candidate const& row) const noexcept {
     return request_.skip_recent.count() > 0 && row.inserted_at > reply_.now - request_.skip_recent;
+  }
+
+  // Another program's lock has no end of its own: it counts for as long as a lease of ours would.
+  [[nodiscard]] bool locked_elsewhere(candidate const& row) {
+    if (!row.foreign_lock) return false;
+    instant const until = *row.foreign_lock + request_.lease;
+    if (until <= reply_.now) return false;
+    if (!reply_.next_due || until < *reply_.next_due) reply_.next_due = until;
+    if (reply_.foreign_owner.empty()) reply_.foreign_owner = row.foreign_owner;
+    return true;
   }
 
   [[nodiscard]] static std::int32_t crashes_of(candidate const& row) noexcept {

@@ -1,6 +1,8 @@
 // Life, slots and stages.
 #include "core/engine.hpp"
 
+#include "core/planted.hpp"
+
 #include <algorithm>
 #include <cassert>
 
@@ -15,22 +17,29 @@ engine::engine(engine_settings settings, detail::routes const& routes)
       crowded_(routes.count) {}
 
 void engine::open(steady_time now) {
-  open_ = true;
+  open_ = takes_over_ = true;
   poll_wanted_ = true;
   next_poll_ = now;
   next_renew_ = now;
   signals_ |= signal_poll | signal_renew;
 }
 
-void engine::close(steady_time now) {
+// Transactions that are still open may commit while the node drains: what they wrote is delivered, or given back.
+void engine::close(steady_time now, stop_queued what) {
   open_ = false;
-  // Transactions that are still open commit without us: their rows are released if we live to see it.
-  while (!births_.empty()) end_birth(*births_.front());
+  if (what == stop_queued::release) {
+    takes_over_ = false;
+    give_back_queued();
+  }
+  if (has_bug(planted_bug::stop_forgets_open_births)) {
+    while (!births_.empty()) end_birth(*births_.front());
+  }
   settle_not_before_ = now;
   signals_ |= signal_work | signal_settle | signal_poll | signal_renew;
 }
 
 void engine::release_queued(steady_time /*now*/) {
+  takes_over_ = false;
   give_back_queued();
   for (auto it = running_.begin(); it != running_.end();) {
     ticket& t = **it++;
@@ -87,6 +96,11 @@ void engine::set_pauses(std::vector<route_pause> pauses) {
   wake();
 }
 
+void engine::look_everywhere() noexcept {
+  floors_.reset();
+  next_sweep_ = {};
+}
+
 bool engine::drained() const noexcept {
   return hot_.empty() && cold_.empty() && running_.empty() && stuck_workers_ == 0;
 }
@@ -121,8 +135,16 @@ void engine::admit(ticket_ptr const& t, stage at) {
   (t->from == source::hot ? hot_bytes_ : cold_bytes_) += t->bytes;
 }
 
+// Its call or its transaction has ended.
+void engine::no_longer_elder(ticket& t) noexcept {
+  if (!std::exchange(t.elder, false) || --elders_ > 0) return;
+  poll_wanted_ = true;
+  signals_ |= signal_poll;
+}
+
 void engine::move_to(ticket& t, stage at) noexcept {
   auto& old = list_of(t);
+  no_longer_elder(t);
   if (t.at == stage::queued) count_queued(t, -1);
   if (at == stage::queued) count_queued(t, 1);
   t.at = at;
@@ -135,11 +157,15 @@ void engine::remove(ticket& t) noexcept {
   (t.from == source::hot ? hot_bytes_ : cold_bytes_) -= t.bytes;
   if (auto const it = by_id_.find(t.what.id()); it != by_id_.end() && it->second == &t) by_id_.erase(it);
   if (t.at == stage::queued) count_queued(t, -1);
+  no_longer_elder(t);
   auto& list = list_of(t);
   t.at = stage::gone;
   list.erase(t.place);  // may destroy t
   if (quarantine_ != quarantine::none && by_id_.empty()) {
-    if (quarantine_ == quarantine::holding) quarantine_ = quarantine::none;
+    if (quarantine_ == quarantine::holding) {
+      quarantine_ = quarantine::none;
+      drain_limit_ = first_drain;
+    }
     poll_wanted_ = true;
   }
   signals_ |= signal_poll;
@@ -165,13 +191,25 @@ node_counters engine::counters() const noexcept {
 }
 
 std::string engine::unhealthy() const {
-  if (away()) return "the store is away";
+  for (auto const* loop : {&claim_health_, &release_health_, &lock_health_, &settle_health_, &renew_health_}) {
+    if (loop->away_since) return loop->error;
+  }
   if (stuck_workers_ >= settings_.workers) return "every worker is past its listener's timeout";
   return {};
 }
 
 bool engine::away() const noexcept {
-  return poll_health_.away_since || settle_health_.away_since || renew_health_.away_since;
+  return claim_health_.away_since || release_health_.away_since || lock_health_.away_since ||
+         settle_health_.away_since || renew_health_.away_since;
+}
+
+std::vector<std::string> engine::isolated() const {
+  constexpr std::size_t most_named = 20;
+  std::vector<std::string> ids;
+  for (auto const& [id, row] : isolated_) {
+    if (ids.size() < most_named) ids.push_back(id);
+  }
+  return ids;
 }
 
 std::size_t engine::cold_slots_free() const noexcept {
@@ -181,11 +219,13 @@ std::size_t engine::cold_slots_free() const noexcept {
 // The store's health: logged once per change, not once per error.
 steady_time engine::store_failed(loop_health& loop, error const& e, char const* doing, steady_time now) {
   counters_.store_errors += 1;
+  loop.error = std::string{e.transient() ? "the store does not answer (cannot " : "the store refuses (cannot "} +
+               doing + "): " + e.what();
   if (!e.transient() && loop.said != e.what()) {
     loop.said = e.what();
-    say(log_level::error, std::string{"cannot "} + doing + ": " + e.what());
+    say(log_level::error, loop.error);
   } else if (e.transient() && !away()) {
-    say(log_level::warning, std::string{"the store does not answer ("} + doing + "): " + e.what());
+    say(log_level::warning, loop.error);
   }
   if (!loop.away_since) loop.away_since = now;
   // Quick at first, for a busy store; never slower than a twelfth of a lease, so that leases outlive a short outage.
@@ -201,7 +241,8 @@ void engine::store_answered(loop_health& loop, steady_time now) {
   auto const third = settings_.lease.duration / 3;
   if (now - *loop.away_since >= third) careful_until_ = now + third;
   loop.away_since.reset();
-  if (!away()) say(log_level::info, "the store answers again");
+  loop.error.clear();
+  if (!away()) say(log_level::warning, "the store answers again");
   signals_ |= signal_poll | signal_settle | signal_renew;
 }
 

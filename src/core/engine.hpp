@@ -27,6 +27,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/claim_floors.hpp"
 #include "core/random.hpp"
 #include "core/routes.hpp"
 #include "core/settings.hpp"
@@ -34,6 +35,9 @@
 namespace outbox::inline v0::core {
 
 using std::chrono::milliseconds;
+
+/// How long a node stands still at first so that it can claim a suspect alone. It doubles each time that is not enough.
+inline constexpr milliseconds first_drain{1000};
 
 enum class stage { registered, queued, running, finished, settling, gone };
 
@@ -61,6 +65,7 @@ struct ticket {
   std::string progress{};
   std::stop_source stop{std::nostopstate};
   bool absent = false;       ///< Its savepoint was rolled back.
+  bool elder = false;        ///< Its call, or its transaction, began before a suspect was found.
   bool stop_asked = false;   ///< Once is enough.
   bool lost = false;         ///< The row is another's; the running call does not know yet.
   bool unproven = false;     ///< The dispatch lock was lost: whoever has had it may have ended the lease.
@@ -142,10 +147,11 @@ struct plan {
 /// Which loops should look again.
 enum signal : unsigned { signal_work = 1, signal_settle = 2, signal_poll = 4, signal_renew = 8 };
 
-/// A line for the log, said when no lock is held.
+/// A line for the log, said when no lock is held. Lines of one kind are limited; an empty kind: the same text.
 struct note {
   log_level level{};
   std::string text{};
+  std::string_view kind{};
 };
 
 class engine {
@@ -153,10 +159,11 @@ class engine {
   engine(engine_settings settings, detail::routes const& routes);
 
   // Life.
-  void open(steady_time now);                   ///< Births may be owned, the poller may claim.
-  void close(steady_time now);                  ///< No births, no claims; queued events may still run.
+  void open(steady_time now);                                            ///< Births may be owned, the poller may claim.
+  void close(steady_time now, stop_queued what = stop_queued::deliver);  ///< No new births, no claims.
   void release_queued(steady_time now);         ///< What has not begun will not; running calls are told to stop.
   [[nodiscard]] bool drained() const noexcept;  ///< Nothing queued, no listener running, not even past its timeout.
+  [[nodiscard]] std::size_t open_births() const noexcept { return births_.size(); }
   [[nodiscard]] std::size_t unsettled() const noexcept { return finished_.size() + settling_.size(); }
   [[nodiscard]] bool is_open() const noexcept { return open_; }
   [[nodiscard]] bool poll_busy() const noexcept { return poll_busy_; }
@@ -198,7 +205,7 @@ class engine {
   std::size_t apply_claim(poll_request const& sent, claim_reply reply, steady_time now);
   void apply_poll_failure(poll_request const& sent, error const& e, steady_time now);
   void ask_poll() noexcept { poll_wanted_ = true; }
-  void look_everywhere() noexcept { claim_floor_.reset(); }  ///< The next claim leaves nothing out.
+  void look_everywhere() noexcept;  ///< The next claim begins at the beginning.
 
   [[nodiscard]] plan<settle_request> plan_settle(steady_time now, bool flush = false);
   void apply_settled(settle_request const& sent, std::vector<bool> const& applied, steady_time now);
@@ -210,6 +217,8 @@ class engine {
   void apply_renew_failure(renew_request const& sent, error const& e, steady_time now);
   void apply_announced() noexcept;
   void apply_announce_failure(error const& e);  ///< The leases are renewed; the registry or the pauses are not.
+  [[nodiscard]] std::vector<owner_token> doubts() const;
+  void forget_doubts(std::span<owner_token const> released);
 
   // Views.
   [[nodiscard]] node_counters counters() const noexcept;
@@ -220,7 +229,8 @@ class engine {
   [[nodiscard]] std::size_t cold_slots_used() const noexcept { return cold_used_; }
   [[nodiscard]] std::size_t bytes_used() const noexcept { return hot_bytes_ + cold_bytes_; }
   [[nodiscard]] bool active() const noexcept { return !settings_.exclusive || (lock_held_ && others_expired_); }
-  [[nodiscard]] std::string unhealthy() const;  ///< Why, or empty.
+  [[nodiscard]] std::string unhealthy() const;              ///< Why, or empty.
+  [[nodiscard]] std::vector<std::string> isolated() const;  ///< Rows that cannot be claimed; some of them, if many.
   [[nodiscard]] bool holds(std::string_view id) const noexcept { return by_id_.contains(id); }
   [[nodiscard]] engine_settings const& settings() const noexcept { return settings_; }
 
@@ -243,11 +253,13 @@ class engine {
   void remove(ticket& t) noexcept;
   void remove_lost(ticket& t);
   void ask_stop(ticket& t);
-  void say(log_level level, std::string text) {
+  void say(log_level level, std::string text, std::string_view kind = {}) {
     auto& n = notes_.emplace_back();
     n.level = level;
     n.text = std::move(text);
+    n.kind = kind;
   }
+  void no_longer_elder(ticket& t) noexcept;
 
   // Births.
   [[nodiscard]] bool births_may_be_owned() const noexcept;
@@ -261,6 +273,8 @@ class engine {
   [[nodiscard]] bool may_begin(ticket const& t, steady_time now) const noexcept;
   [[nodiscard]] bool has_room(route const* where) const noexcept;
   [[nodiscard]] bool is_crowded(route const* where) noexcept;
+  [[nodiscard]] std::size_t room_of(route const& where) const noexcept;
+  void look_at_crowd(route const* where) noexcept;
   void count_queued(ticket const& t, int by) noexcept;
   [[nodiscard]] milliseconds patience_of(ticket const& t) const noexcept;
   [[nodiscard]] bool is_paused(ticket const& t) const noexcept;
@@ -284,6 +298,10 @@ class engine {
   void note_released(std::span<owner_token const> tokens);
   void prove_what_is_held(steady_time now);
   void note_floor(poll_request const& sent, claim_reply const& reply, steady_time now);
+  void note_refused(claim_request const& claim, claim_reply const& reply, steady_time now);
+  void note_suspects(claim_request const& claim, claim_reply const& reply);
+  void wait_for_elders();
+  void pace_quarantine(steady_time now);
   void plan_next_poll(claim_reply const& reply, steady_time now);
 
   // Settle.
@@ -308,6 +326,7 @@ class engine {
   node_counters counters_;
 
   bool open_ = false;
+  bool takes_over_ = true;  ///< What is committed is delivered here. False once a stop has released what was queued.
   ticket_list registered_, hot_, cold_, running_, finished_, settling_;
   std::unordered_map<std::string_view, ticket*>
       by_id_;  ///< What the lists hold, but for what is forgotten; keys live in the tickets.
@@ -326,10 +345,26 @@ class engine {
   bool poll_busy_ = false, poll_wanted_ = false;
   steady_time next_poll_{}, poll_not_before_{}, doubted_at_{};
   bool lock_held_ = false, others_expired_ = false, standby_said_ = false;
-  enum class quarantine { none, draining, holding } quarantine_ = quarantine::none;
+
+  /// A suspect was found, and is claimed when the node holds nothing else. waiting: the calls and transactions that
+  /// were under way then go on, and so does everything else. draining: nothing new begins, until the node holds nothing
+  /// or `drain_until_`. holding: the suspect is here, alone.
+  enum class quarantine { none, waiting, draining, holding } quarantine_ = quarantine::none;
+  std::size_t elders_ = 0;
+  steady_time drain_until_{};
+  milliseconds drain_limit_ = first_drain;
+
   milliseconds oldest_lag_{};
-  std::optional<instant> claim_floor_;  ///< Where claims may begin until the next sweep, by the store's clock.
-  steady_time next_sweep_{};            ///< A claim that begins at the beginning.
+  claim_floors floors_;       ///< Where claims may begin until the next sweep, by the store's clock.
+  steady_time next_sweep_{};  ///< A claim that begins at the beginning.
+
+  struct isolation {
+    steady_time until{};  ///< Left by claims until then.
+    int times = 0;
+    std::string error{};
+  };
+  std::unordered_map<std::string, isolation> isolated_;
+  std::string foreign_owner_said_;
 
   bool settle_busy_ = false;
   steady_time last_settle_{steady_time::min()}, settle_not_before_{};
@@ -341,9 +376,11 @@ class engine {
   struct loop_health {
     std::optional<steady_time> away_since{};
     std::int32_t failures = 0;
-    std::string said{};  ///< The last error that is not transient, said once.
+    std::string said{};   ///< The last error that is not transient, said once.
+    std::string error{};  ///< The last one, while the store is away.
   };
-  loop_health poll_health_, settle_health_, renew_health_;
+  /// A claim may fail while a release of its token succeeds: that must not look like a store that answers again.
+  loop_health claim_health_, release_health_, lock_health_, settle_health_, renew_health_;
   std::string announce_said_;    ///< The last error of the registry, said once.
   steady_time careful_until_{};  ///< After an outage: claim only rows without an owner.
 };

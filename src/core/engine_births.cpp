@@ -8,8 +8,8 @@
 namespace outbox::inline v0::core {
 
 bool engine::births_may_be_owned() const noexcept {
-  return open_ && settings_.hot_path && active() && quarantine_ == quarantine::none &&
-         stuck_workers_ < settings_.workers;
+  bool const standing_still = quarantine_ == quarantine::draining || quarantine_ == quarantine::holding;
+  return open_ && settings_.hot_path && active() && !standing_still && stuck_workers_ < settings_.workers;
 }
 
 engine::registration engine::register_births(std::span<event const> events, steady_time now) {
@@ -82,8 +82,10 @@ void engine::rolled_back(birth& b) noexcept { cancel(b); }
 
 void engine::committed(birth& b, steady_time now) noexcept {
   // Past half the lease the row is no longer surely ours for long enough: it is given back, and the poller decides.
-  // So it is if the dispatch lock was lost since.
-  if (!b.open || !active() || now - b.began > settings_.lease.duration / 2) return committed_in_part(b, now);
+  // So it is if the dispatch lock was lost since, if the node is about to end, or if a claim has met one of the ids.
+  bool const superseded = std::ranges::any_of(b.tickets, [](auto const& t) { return t->at == stage::gone; });
+  bool const late = now - b.began > settings_.lease.duration / 2;
+  if (!b.open || !takes_over_ || !active() || superseded || late) return committed_in_part(b, now);
   for (auto const& t : b.tickets) {
     if (t->absent) {
       remove(*t);
@@ -111,6 +113,9 @@ void engine::doubt_birth(birth& b, steady_time until) noexcept {
   }
   if (b.open) end_birth(b);
   signals_ |= signal_poll;
+  if (open_) return;
+  next_renew_ = {};  // nobody polls any more: the renewer gives it back
+  signals_ |= signal_renew;
 }
 
 void engine::wake(std::optional<steady_time> due) noexcept {

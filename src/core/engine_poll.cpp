@@ -12,21 +12,31 @@ namespace {
 // read past what was claimed before, which it cannot forget while some transaction stays open. Sweeps that take long
 // get a small share of the time; the claims between them begin where the last one found something, but a while ago at
 // the latest, because transactions commit later than they write. What they miss, the next sweep finds.
+// A sweep also reads past the rows of routes that are left out, however quick it is: those sweeps rest longer.
 constexpr milliseconds quick_sweep{20};
 constexpr int rest_after_sweep = 10;  // times as long as it took
+constexpr int rest_after_reading_past_routes = 30;
 constexpr milliseconds longest_rest{60'000};
 constexpr milliseconds always_seen{10'000};
 
-steady_time::duration rest_after(steady_time::duration sweep) noexcept {
-  if (sweep < quick_sweep) return {};
-  return std::min<steady_time::duration>(rest_after_sweep * sweep, longest_rest);
+steady_time::duration rest_after(steady_time::duration sweep, claim_request const& claim) noexcept {
+  bool const reads_past = !claim.pauses.empty();
+  if (sweep < quick_sweep && !reads_past) return {};
+  return std::min<steady_time::duration>((reads_past ? rest_after_reading_past_routes : rest_after_sweep) * sweep,
+                                         longest_rest);
 }
+
+// A row that could not be claimed is tried again after this; the wait doubles each time.
+constexpr milliseconds isolation_time{60'000};
+constexpr milliseconds longest_isolation{3'600'000};
+constexpr std::size_t most_isolated = 100;
 
 }  // namespace
 
 plan<poll_request> engine::plan_poll(steady_time now) {
   if (poll_busy_ || !open_) return {};
   if (now < poll_not_before_) return {{}, poll_not_before_};
+  pace_quarantine(now);
 
   release_request release{.tokens = {}, .lease = settings_.lease.duration};
   for (auto const& d : doubts_) {
@@ -46,9 +56,12 @@ plan<poll_request> engine::plan_poll(steady_time now) {
     poll_busy_ = true;
     return {poll_request{expire_request{}, now}};
   }
-  if (!due) return {{}, next_poll_};
+  auto const or_drained = [&](steady_time t) {
+    return quarantine_ == quarantine::draining ? std::min(t, drain_until_) : t;
+  };
+  if (!due) return {{}, or_drained(next_poll_)};
   // What stands in the way ends with a signal, but for leases, which age by themselves.
-  if (!may_claim(now)) return {{}, now + settings_.lease.duration / 12};
+  if (!may_claim(now)) return {{}, or_drained(now + settings_.lease.duration / 12)};
   poll_busy_ = true;
   poll_wanted_ = false;
   next_poll_ = steady_time::max();
@@ -58,8 +71,8 @@ plan<poll_request> engine::plan_poll(steady_time now) {
 bool engine::may_claim(steady_time now) const noexcept {
   if (stuck_workers_ >= settings_.workers) return false;
   if (settings_.in_order && !by_id_.empty()) return false;
-  if (quarantine_ != quarantine::none)
-    return quarantine_ == quarantine::draining && by_id_.empty() && running_.empty() && stuck_workers_ == 0;
+  if (quarantine_ == quarantine::holding) return false;
+  if (quarantine_ == quarantine::draining) return by_id_.empty() && running_.empty() && stuck_workers_ == 0;
   // Not one row for each slot that comes free, unless workers would go idle for it.
   auto const free = cold_slots_free();
   if (free == 0 || (free < settings_.poll.batch / 4 && !cold_.empty())) return false;
@@ -83,8 +96,18 @@ claim_request engine::next_claim(steady_time now) {
   for (auto const* const r : routes_.limited) {
     if (is_crowded(r)) left.push_back({r->event_type, r->aggregate_type});
   }
+  // One claim must not fill every slot with events of a route that may run only a few of them at a time.
+  auto const most = routes_.limited.empty() ? settings_.queue.cold : std::max<std::size_t>(1, settings_.queue.cold / 4);
+  std::vector<std::string> leave;
+  for (auto const& [id, row] : isolated_) {
+    if (now < row.until && leave.size() < most_isolated) leave.push_back(id);
+  }
+  bool const sweep = now >= next_sweep_;
+  auto const floor = sweep ? std::nullopt : floors_.of(left);
+  // No floor between two sweeps: the last one has failed, perhaps because it took too long.
+  auto const reach = sweep || floor ? std::nullopt : std::optional{always_seen};
   return {.token = new_token(),
-          .limit = alone ? 1 : std::min(settings_.poll.batch, cold_slots_free()),
+          .limit = alone ? 1 : std::min({settings_.poll.batch, cold_slots_free(), most}),
           .max_bytes = settings_.queue.bytes / 2 - cold_bytes_,
           .lease = settings_.lease.duration,
           .max_crashes = settings_.lease.max_crashes,
@@ -93,46 +116,117 @@ claim_request engine::next_claim(steady_time now) {
           .skip_recent = settings_.poll.skip_recent,
           .in_order = settings_.in_order,
           .pauses = std::move(left),
-          .floor = now < next_sweep_ ? claim_floor_ : std::nullopt};
+          .leave = std::move(leave),
+          .floor = floor,
+          .reach = reach};
 }
 
-// A claim that leaves rows on purpose has not seen what it left: it moves no floor, and a sweep of that kind is none.
+// A claim that takes only suspects, or only rows without an owner, has not seen the rest: it moves no floor, and a
+// sweep of that kind is none.
 void engine::note_floor(poll_request const& sent, claim_reply const& reply, steady_time now) {
   auto const& claim = std::get<claim_request>(sent.what);
-  if (claim.in_order) return;
-  bool const saw_all = claim.pauses.empty() && !claim.unowned_only && claim.skip_recent.count() == 0 &&
-                       claim.suspects == suspects::leave;
-  if (!saw_all) {
-    if (!claim.floor) claim_floor_.reset();
+  if (claim.in_order || claim.reach) return;
+  if (claim.unowned_only || claim.suspects == suspects::take_one) {
+    if (!claim.floor) look_everywhere();
     return;
   }
   if (!claim.floor) {
-    next_sweep_ = now + rest_after(now - sent.sent);
+    next_sweep_ = now + rest_after(now - sent.sent, claim);
     if (has_bug(planted_bug::old_rows_are_not_looked_for)) next_sweep_ = steady_time::max();
   }
-  claim_floor_ = std::min<instant>(reply.floor.value_or(reply.now), reply.now - always_seen);
+  // What is too young for the claim is not below the floor when it has grown.
+  auto const recent = std::max(always_seen, claim.skip_recent);
+  floors_.note(claim.pauses, std::min<instant>(reply.floor.value_or(reply.now), reply.now - recent), !claim.floor);
+}
+
+// The claim went on without these rows. The next ones leave them for a while.
+void engine::note_refused(claim_request const& claim, claim_reply const& reply, steady_time now) {
+  auto const refused = [&](std::string const& id) {
+    return std::ranges::any_of(reply.refused, [&](refused_row const& r) { return r.id == id; });
+  };
+  std::erase_if(isolated_, [&](auto const& row) {
+    bool const tried_again = std::ranges::find(claim.leave, row.first) == claim.leave.end();
+    return tried_again && !refused(row.first);
+  });
+  for (auto const& r : reply.refused) {
+    if (isolated_.size() >= most_isolated && !isolated_.contains(r.id)) continue;
+    auto& row = isolated_[r.id];
+    auto const wait = std::min<milliseconds>(longest_isolation, isolation_time * (1LL << std::min(row.times, 10)));
+    row.until = now + wait;
+    if (row.times++ == 0) counters_.isolated += 1;
+    if (row.error != r.error) {
+      say(log_level::error,
+          "event " + r.id + " (" + r.type + ") cannot be claimed, the node goes on without it: " + r.error, "isolated");
+    }
+    row.error = r.error;
+  }
+}
+
+// A suspect is taken when this node holds nothing else, so that no neighbour can be what kills it.
+void engine::note_suspects(claim_request const& claim, claim_reply const& reply) {
+  if (quarantine_ == quarantine::draining && claim.suspects == suspects::take_one) {
+    quarantine_ = reply.rows.empty() ? quarantine::none : quarantine::holding;
+    if (quarantine_ == quarantine::holding) return;
+    drain_limit_ = first_drain;
+    poll_wanted_ = true;  // what was committed meanwhile has called, and this claim has left it
+    return;
+  }
+  if (!reply.suspects_waiting || quarantine_ != quarantine::none || stuck_workers_ > 0 ||
+      has_bug(planted_bug::crashes_blamed_on_neighbours)) {
+    return;
+  }
+  quarantine_ = quarantine::waiting;
+  wait_for_elders();
+  poll_wanted_ = true;
+}
+
+void engine::wait_for_elders() {
+  elders_ = running_.size() + registered_.size();
+  for (auto const* list : {&running_, &registered_}) {
+    for (auto const& t : *list) t->elder = true;
+  }
+}
+
+// Waits for the calls and transactions that were under way, while everything else goes on; then stands still until the
+// rest has ended, for a time. If something that began in between takes longer, everything goes on again until that has
+// ended.
+void engine::pace_quarantine(steady_time now) {
+  if (quarantine_ == quarantine::waiting && elders_ == 0) {
+    quarantine_ = quarantine::draining;
+    drain_until_ = now + drain_limit_;
+    poll_wanted_ = true;
+  } else if (quarantine_ == quarantine::draining && now >= drain_until_ && !by_id_.empty()) {
+    quarantine_ = quarantine::waiting;
+    drain_limit_ = std::min<milliseconds>(drain_limit_ * 2, std::chrono::hours{1});
+    wait_for_elders();
+    poll_wanted_ = true;
+    signals_ |= signal_work;
+  }
 }
 
 std::size_t engine::apply_claim(poll_request const& sent, claim_reply reply, steady_time now) {
   poll_busy_ = false;
-  store_answered(poll_health_, now);
+  auto const& claim = std::get<claim_request>(sent.what);
+  store_answered(claim_health_, now);
   oldest_lag_ = reply.oldest_lag;
   for (auto const& k : reply.killed) {
     counters_.killed += 1;
-    say(log_level::error, "event " + k.id + " (" + k.type + ") is DEAD: " + std::to_string(k.crashes) +
-                              " processes ended while they held it");
+    say(log_level::error,
+        "event " + k.id + " (" + k.type + ") is DEAD: " + std::to_string(k.crashes) +
+            " processes ended while they held it",
+        "killed");
   }
-  if (quarantine_ == quarantine::draining && std::get<claim_request>(sent.what).suspects == suspects::take_one) {
-    quarantine_ = reply.rows.empty() ? quarantine::none : quarantine::holding;
-  } else if (reply.suspects_waiting && quarantine_ == quarantine::none && stuck_workers_ == 0 &&
-             !has_bug(planted_bug::crashes_blamed_on_neighbours)) {
-    // It is taken when this node holds nothing else, so that no neighbour can be what kills it.
-    quarantine_ = quarantine::draining;
-    poll_wanted_ = true;
+  if (!reply.foreign_owner.empty() && foreign_owner_said_ != reply.foreign_owner) {
+    foreign_owner_said_ = reply.foreign_owner;
+    say(log_level::warning, "another program, '" + reply.foreign_owner +
+                                "', dispatches from this table too and knows nothing of leases: events will be "
+                                "delivered twice. Let only one of the two dispatch");
   }
+  note_refused(claim, reply, now);
+  note_suspects(claim, reply);
   note_floor(sent, reply, now);
   plan_next_poll(reply, now);
-  if (std::get<claim_request>(sent.what).floor) next_poll_ = std::min(next_poll_, next_sweep_);
+  if (claim.floor || claim.reach) next_poll_ = std::min(next_poll_, next_sweep_);
   for (auto& row : reply.rows) receive(std::move(row), sent, now);
   return reply.rows.size();
 }
@@ -156,7 +250,11 @@ void engine::receive(claimed_row row, poll_request const& sent, steady_time now)
   auto const lease_end = sent.sent + settings_.lease.duration;
   if (auto const held = by_id_.find(row.handle.id); held != by_id_.end()) {
     ticket& t = *held->second;
-    if (t.lost || t.at == stage::settling || (t.at == stage::finished && t.resent)) {
+    if (t.at == stage::registered && !has_bug(planted_bug::birth_swallows_a_claim)) {
+      // Another transaction has committed this id: the birth's own was rolled back unseen, or will be. Its end finds
+      // the ticket gone.
+      remove(t);
+    } else if (t.lost || t.at == stage::settling || (t.at == stage::finished && t.resent)) {
       forget(t);
     } else {
       own_again(t, std::move(row.handle), lease_end);
@@ -206,7 +304,7 @@ void engine::own_again(ticket& t, row_handle handle, steady_time lease_end) {
 
 void engine::apply_released(poll_request const& sent, steady_time now) {
   poll_busy_ = false;
-  store_answered(poll_health_, now);
+  store_answered(release_health_, now);
   note_released(std::get<release_request>(sent.what).tokens);
   poll_wanted_ = true;
   signals_ |= signal_poll;
@@ -214,13 +312,13 @@ void engine::apply_released(poll_request const& sent, steady_time now) {
 
 void engine::apply_lock(bool acquired, steady_time now) {
   poll_busy_ = false;
-  store_answered(poll_health_, now);
   lock_held_ = acquired;
   if (acquired) {
     prove_what_is_held(now);  // somebody else may have had the lock in between, and what this node still runs
     poll_wanted_ = true;
     return;
   }
+  store_answered(lock_health_, now);
   poll_wanted_ = false;
   next_poll_ = now + std::min<milliseconds>(settings_.poll.every, milliseconds{1000});
   if (!standby_said_) say(log_level::info, "another node dispatches from this table: standing by");
@@ -253,7 +351,7 @@ void engine::prove_what_is_held(steady_time now) {
 
 void engine::apply_expired(std::size_t rows, steady_time now) {
   poll_busy_ = false;
-  store_answered(poll_health_, now);
+  store_answered(lock_health_, now);
   others_expired_ = lock_held_;  // it may have been lost meanwhile
   poll_wanted_ = true;
   say(log_level::info, "dispatching; " + std::to_string(rows) + " leases of earlier nodes ended");
@@ -264,16 +362,18 @@ void engine::apply_poll_failure(poll_request const& sent, error const& e, steady
   poll_wanted_ = true;
   signals_ |= signal_poll;
   if (auto const* const claim = std::get_if<claim_request>(&sent.what)) {
-    poll_not_before_ = store_failed(poll_health_, e, "claim", now);
+    poll_not_before_ = store_failed(claim_health_, e, "claim", now);
     // It may have taken too long: then a claim that looks at less may succeed.
-    if (!claim->floor) next_sweep_ = now + rest_after(now - sent.sent);
+    if (!claim->floor && !claim->reach) next_sweep_ = now + rest_after(now - sent.sent, *claim);
     // It may have happened, or may happen yet: its token is released before the next claim.
     if (!has_bug(planted_bug::unknown_claim_never_released)) {
       doubts_.push_back({claim->token, now + 2 * settings_.lease.duration, false});
     }
     return;
   }
-  poll_not_before_ = store_failed(poll_health_, e, "poll", now);
+  bool const release = std::holds_alternative<release_request>(sent.what);
+  poll_not_before_ = release ? store_failed(release_health_, e, "release what is in doubt", now)
+                             : store_failed(lock_health_, e, "take the dispatch lock", now);
 }
 
 }  // namespace outbox::inline v0::core

@@ -87,6 +87,16 @@ void engine::apply_announce_failure(error const& e) {
   say(log_level::warning, std::string{"cannot announce this node or read what is paused: "} + e.what());
 }
 
+std::vector<owner_token> engine::doubts() const {
+  std::vector<owner_token> tokens;
+  for (auto const& d : doubts_) tokens.push_back(d.token);
+  return tokens;
+}
+
+void engine::forget_doubts(std::span<owner_token const> released) {
+  std::erase_if(doubts_, [&](doubt const& d) { return std::ranges::find(released, d.token) != released.end(); });
+}
+
 void engine::apply_announced() noexcept { announce_said_.clear(); }
 
 void engine::apply_doubts_released(renew_request const& sent) { note_released(sent.doubts); }

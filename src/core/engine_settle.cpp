@@ -52,7 +52,11 @@ void engine::settled(ticket& t, bool applied, steady_time now) {
   if (s.what == outcome::retry || s.what == outcome::defer) wake(now + s.delay);
   if (s.what == outcome::release && open_) wake();  // somebody should take it, perhaps this node
   if (s.what == outcome::dead) {
-    say(log_level::error, "event " + t.what.id() + " (" + t.what.type() + ") is DEAD: " + s.error);
+    auto const route = t.where == nullptr ? std::string{} : " of route '" + t.where->name + "'";
+    say(log_level::error,
+        "event " + t.what.id() + " (" + t.what.type() + ")" + route + " is DEAD: " + s.error +
+            (t.where == nullptr ? "; unroutable::leave would keep it for a node that has one" : ""),
+        "dead");
   }
   count_settled(s);
   remove(t);

@@ -37,22 +37,35 @@ bool engine::has_room(route const* where) const noexcept {
   return where == nullptr || !where->options.max_in_flight || in_flight_[where->index] < *where->options.max_in_flight;
 }
 
-// A route with a limit must not fill the queues with what cannot start: twice its limit is enough to go on with.
+// How many events of a route with a limit may wait in the node: twice its limit is enough to go on with; and those that
+// wait and those that run together take no more than half of the slots, so that other routes have the rest.
+std::size_t engine::room_of(route const& where) const noexcept {
+  auto const half = std::max<std::size_t>(1, settings_.queue.cold / 2);
+  auto const running = std::min(half, in_flight_[where.index]);
+  return std::min(2 * *where.options.max_in_flight, half - running);
+}
+
 bool engine::is_crowded(route const* where) noexcept {
   if (where == nullptr || !where->options.max_in_flight) return false;
-  bool const crowded = queued_[where->index] >= 2 * *where->options.max_in_flight;
+  bool const crowded = queued_[where->index] >= room_of(*where);
   if (crowded) crowded_[where->index] = true;
   return crowded;
+}
+
+// It was left out of claims; when half of its room is free, the poller looks for more of it.
+void engine::look_at_crowd(route const* where) noexcept {
+  if (where == nullptr || !crowded_[where->index]) return;
+  auto const room = room_of(*where);
+  if (room == 0 || queued_[where->index] * 2 >= room + 1) return;
+  crowded_[where->index] = false;
+  wake();
 }
 
 void engine::count_queued(ticket const& t, int by) noexcept {
   if (t.where == nullptr || !t.where->options.max_in_flight) return;
   auto& count = queued_[t.where->index];
   count = by > 0 ? count + 1 : count - 1;
-  if (crowded_[t.where->index] && count < *t.where->options.max_in_flight) {
-    crowded_[t.where->index] = false;
-    wake();
-  }
+  look_at_crowd(t.where);
 }
 
 // How long an event may wait in its queue. Where few may run at a time, those before it have a right to theirs.
@@ -132,7 +145,9 @@ void engine::gather_batch(assignment& a, ticket_list& queue, steady_time now) {
 void engine::end_call(ticket& t) noexcept {
   if (!std::exchange(t.in_call, false)) return;
   in_flight_[t.where->index] -= 1;
-  if (t.where->options.max_in_flight) signals_ |= signal_work;
+  if (!t.where->options.max_in_flight) return;
+  look_at_crowd(t.where);
+  signals_ |= signal_work;
 }
 
 void engine::detach(ticket& t) {
@@ -168,7 +183,8 @@ void engine::decide(ticket& t, verdict v) {
                  [&](done_t) { t.verdict.what = outcome::delivered; },
                  [&](defer& d) {
                    t.verdict.what = outcome::defer;
-                   t.verdict.delay = sensible(d.delay);
+                   // Without a delay it would come back at once, for ever, since nothing is counted.
+                   t.verdict.delay = d.delay.count() > 0 ? sensible(d.delay) : retry_of(t).backoff.base;
                    t.verdict.error = scrub(d.reason, max_error_characters);
                    // In order, a row that waits is told by its error from one that was born with a delay.
                    if (settings_.in_order && t.verdict.error.empty()) t.verdict.error = "deferred";
@@ -207,12 +223,13 @@ void engine::time_out(ticket& t) {
   }
   counters_.timed_out += 1;
   // A suspect must not wait for a call that may never end.
-  if (quarantine_ == quarantine::draining) quarantine_ = quarantine::none;
+  if (quarantine_ == quarantine::waiting || quarantine_ == quarantine::draining) quarantine_ = quarantine::none;
   if (t.lost) return remove_lost(t);
   auto const limit = timeout_of(t).count();
-  say(log_level::warning, "listener '" + (t.where == nullptr ? std::string{"none"} : t.where->name) +
-                              "' has not answered for event " + t.what.id() + " within " + std::to_string(limit) +
-                              " ms: counted as a failure, its result will be ignored");
+  say(log_level::warning,
+      "listener '" + (t.where == nullptr ? std::string{"none"} : t.where->name) + "' has not answered for event " +
+          t.what.id() + " within " + std::to_string(limit) + " ms: counted as a failure, its result will be ignored",
+      "timeout");
   t.verdict = {.row = t.handle, .progress = t.progress};
   decide_failure(t, "the listener did not answer within " + std::to_string(limit) + " ms", {});
   move_to(t, stage::finished);

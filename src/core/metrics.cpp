@@ -21,6 +21,7 @@ std::string_view name(counter c) noexcept {
     case counter::timed_out: return "listener.timeout";
     case counter::late_results: return "listener.late";
     case counter::store_errors: return "store.errors";
+    case counter::isolated: return "claim.isolated";
   }
   return "unknown";
 }
@@ -59,8 +60,9 @@ constexpr counter counters[] = {counter::hot_enqueued,
                                 counter::unconfirmed,
                                 counter::timed_out,
                                 counter::late_results,
-                                counter::store_errors};
-static_assert(std::size(counters) == static_cast<std::size_t>(counter::store_errors) + 1);
+                                counter::store_errors,
+                                counter::isolated};
+static_assert(std::size(counters) == static_cast<std::size_t>(counter::isolated) + 1);
 
 constexpr gauge gauges[] = {gauge::hot_queue_depth, gauge::cold_queue_depth, gauge::oldest_lag_ms, gauge::held};
 static_assert(std::size(gauges) == static_cast<std::size_t>(gauge::held) + 1);

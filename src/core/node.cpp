@@ -1,5 +1,7 @@
 #include <outbox/error.hpp>
 #include <outbox/node.hpp>
+#include <system_error>
+#include <thread>
 
 #include "core/node_core.hpp"
 #include "core/runtime.hpp"
@@ -10,8 +12,27 @@ node::node(std::shared_ptr<core::node_core> core)
     : core_{std::move(core)}, runtime_{std::make_unique<core::runtime>(core_)} {}
 
 node::node(node&&) noexcept = default;
-node& node::operator=(node&&) noexcept = default;
-node::~node() = default;
+
+node& node::operator=(node&& other) noexcept {
+  if (this == &other) return *this;
+  end();
+  core_ = std::move(other.core_);
+  runtime_ = std::move(other.runtime_);
+  return *this;
+}
+
+node::~node() { end(); }
+
+// A thread cannot wait for itself: if a listener drops its own node, another thread ends that.
+void node::end() noexcept {
+  if (!runtime_ || !runtime_->on_own_thread()) return runtime_.reset();
+  runtime_->stop({});
+  try {
+    std::thread{[ending = std::move(runtime_)]() mutable { ending.reset(); }}.detach();
+  } catch (std::system_error const&) {
+    static_cast<void>(runtime_.release());  // it goes on to hold its memory; the alternative is to end the process
+  }
+}
 
 writer node::writer() const { return outbox::v0::writer{core_}; }
 
@@ -58,9 +79,11 @@ node_counters node::counters() const {
 node_health node::health() const {
   node_health h;
   h.running = runtime_->running();
+  h.reason = runtime_->not_running();
   core_->with_engine_quietly([&](core::engine& e) {
     h.active = h.running && e.active();
-    h.reason = h.running ? e.unhealthy() : "not running";
+    if (h.running) h.reason = e.unhealthy();
+    h.isolated = e.isolated();
   });
   h.healthy = h.reason.empty();
   return h;

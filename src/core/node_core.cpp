@@ -6,9 +6,22 @@
 #include "core/text.hpp"
 
 namespace outbox::inline v0::core {
+namespace {
+
+// A process may have several nodes, on several tables: each line says whose it is.
+std::string about(node_settings const& s) {
+  auto const table = s.store == nullptr ? std::string_view{} : s.store->capabilities().table;
+  std::string text = "node '" + s.name + "'";
+  if (!table.empty()) text += " on " + std::string{table};
+  return text + ": ";
+}
+
+}  // namespace
 
 node_core::node_core(node_settings settings)
-    : settings_{std::move(settings)}, engine_{settings_.engine, *settings_.routes} {}
+    : settings_{std::move(settings)},
+      engine_{settings_.engine, *settings_.routes},
+      log_{settings_.log, about(settings_)} {}
 
 void node_core::notify(std::unique_lock<std::mutex>& lock) noexcept {
   auto const signals = engine_.take_signals();
@@ -25,16 +38,11 @@ void node_core::publish(std::unique_lock<std::mutex>& lock) noexcept {
   auto stops = engine_.take_stops();
   notify(lock);
   for (auto& s : stops) s.request_stop();
-  for (auto const& n : notes) say(n.level, n.text);
+  for (auto const& n : notes) say(n.level, n.text, n.kind);
 }
 
-void node_core::say(log_level level, std::string_view text) noexcept {
-  if (!settings_.log) return;
-  try {
-    std::lock_guard const lock{log_mutex_};
-    settings_.log(level, text);
-  } catch (...) {  // NOLINT(bugprone-empty-catch): a log that throws must not stop delivery
-  }
+void node_core::say(log_level level, std::string_view text, std::string_view kind) noexcept {
+  log_.say(level, text, kind, now());
 }
 
 void node_core::look_at_lock() {
@@ -164,7 +172,7 @@ bool node_core::resume(route_pause const& what) {
   return changed;
 }
 
-std::size_t node_core::purge_once() {
+std::size_t node_core::purge_once(std::function<bool()> const& enough) {
   auto const p = settings_.purge.value_or(purge_options{});
   auto const by_age = settings_.age_purge.value_or(age_purge_options{});
   bool const writer_only = settings_.mode == node_mode::writer_only;
@@ -173,7 +181,7 @@ std::size_t node_core::purge_once() {
   }
   auto const batch = writer_only ? by_age.batch : p.batch;
   std::size_t total = 0;
-  for (auto n = batch; n >= batch; total += n) {
+  for (auto n = batch; n >= batch && !(enough && enough()); total += n) {
     n = writer_only ? store().purge_by_age({.age = by_age.keep, .limit = batch})
                     : store().purge({.retention = p.keep, .done = p.done, .dead = p.dead, .limit = batch});
   }
@@ -182,12 +190,15 @@ std::size_t node_core::purge_once() {
 }
 
 void node_core::farewell() noexcept {
-  auto const p = with_engine([&](engine& e) { return e.plan_renew(now(), /*flush=*/true); });
-  if (p.request && !p.request->doubts.empty()) apply(*p.request, perform(store(), *p.request, self(0)));
+  auto const doubts = with_engine([](engine& e) { return e.doubts(); });
   try {
-    store().retire(settings_.engine.incarnation);
-  } catch (std::exception const& e) {
-    say(log_level::warning, std::string{"cannot leave the registry of nodes: "} + e.what());
+    if (!doubts.empty()) {
+      store().release(doubts, settings_.engine.lease.duration);
+      with_engine([&](engine& e) { e.forget_doubts(doubts); });
+    }
+    if (settings_.mode != node_mode::writer_only) store().retire(settings_.engine.incarnation);
+  } catch (std::exception const& e) {  // one time-out is enough: what is left ends with its lease
+    say(log_level::warning, std::string{"cannot tell the store that this node ends: "} + e.what());
   }
   std::shared_ptr<dispatch_lock> dropped;
   std::lock_guard const lock{mutex_};
@@ -227,6 +238,7 @@ void node_core::export_metrics() noexcept {
   add(counter::timed_out, &node_counters::timed_out);
   add(counter::late_results, &node_counters::late_results);
   add(counter::store_errors, &node_counters::store_errors);
+  add(counter::isolated, &node_counters::isolated);
   m.set(gauge::hot_queue_depth, static_cast<std::int64_t>(hot));
   m.set(gauge::cold_queue_depth, static_cast<std::int64_t>(cold));
   m.set(gauge::oldest_lag_ms, lag.count());

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <outbox/node.hpp>
@@ -14,6 +15,7 @@
 
 #include "core/async_call.hpp"
 #include "core/engine.hpp"
+#include "core/log_book.hpp"
 #include "core/requests.hpp"
 #include "core/settings.hpp"
 
@@ -51,8 +53,8 @@ class node_core : public std::enable_shared_from_this<node_core> {
   [[nodiscard]] node_row self(std::uint64_t held) const;
   [[nodiscard]] std::weak_ptr<dispatch_lock> held_lock();
 
-  /// Deletes what is past its retention, batch by batch; how many. Throws `error`.
-  std::size_t purge_once();
+  /// Deletes what is past its retention, batch by batch, until `enough` says so; how many. Throws `error`.
+  std::size_t purge_once(std::function<bool()> const& enough = {});
 
   /// Calls the listeners of what a worker was assigned and takes their answers to the engine.
   void carry_out(assignment const& job) noexcept;
@@ -81,10 +83,10 @@ class node_core : public std::enable_shared_from_this<node_core> {
   /// What happened since the last call, to the metrics; then the gauges.
   void export_metrics() noexcept;
 
-  /// The last words of a stopped node: releases what is in doubt, leaves the registry, gives the dispatch lock back.
+  /// The end of a stopped node: releases what is in doubt, leaves the registry, gives the dispatch lock back.
   void farewell() noexcept;
 
-  void say(log_level level, std::string_view text) noexcept;
+  void say(log_level level, std::string_view text, std::string_view kind = {}) noexcept;
 
   [[nodiscard]] node_settings const& settings() const noexcept { return settings_; }
   [[nodiscard]] outbox::v0::store& store() const noexcept { return *settings_.store; }
@@ -130,7 +132,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   bool answers_refused_ = false;
   std::condition_variable work_, settle_, poll_, renew_, purge_, changed_;
 
-  std::mutex log_mutex_;
+  log_book log_;
   std::mutex metrics_mutex_;
   node_counters exported_;
 };

@@ -84,6 +84,7 @@ node_settings settings_from(Options&& o, node_mode mode) {
   s.name = o.name.empty() ? host_name() : std::move(o.name);
   s.limits = o.limits;
   s.drain = o.drain;
+  s.stop_queued = o.stop_queued;
   s.log = std::move(o.log);
   s.metrics = std::move(o.metrics);
   s.clock = o.clock ? std::move(o.clock) : machine_clock();

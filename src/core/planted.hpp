@@ -16,6 +16,8 @@ enum class planted_bug {
   work_goes_on_without_the_lock,  // a node that lost the dispatch lock delivers what it has
   unknown_claim_never_released,   // a claim whose reply was lost keeps its rows until the lease ends
   old_rows_are_not_looked_for,    // after one slow claim every claim begins where the last one did
+  birth_swallows_a_claim,         // a claimed row is taken for a birth of the same id, and forgotten with it
+  stop_forgets_open_births,       // a node that stops does not wait for transactions that are still open
 };
 
 #ifdef OUTBOX_PLANTED_BUGS

@@ -10,6 +10,12 @@ namespace {
 constexpr std::chrono::hours longest_wait{1};
 constexpr std::chrono::hours longest_drain{24 * 365};
 
+// How long what finished last has to be settled, after the deadline of a stop.
+constexpr std::chrono::seconds grace{1};
+
+// How often a node that a listener has stopped looks whether it has drained.
+constexpr milliseconds look_again{20};
+
 // So that stop() called by a listener is told apart: a thread cannot wait for itself.
 thread_local runtime const* thread_of = nullptr;
 
@@ -30,16 +36,32 @@ class own_thread {
 runtime::runtime(std::shared_ptr<node_core> core) : core_{std::move(core)} {}
 
 runtime::~runtime() {
-  stop(core_->settings().drain);
+  // What was there at an earlier stop() has had its time.
+  bool const again = [&] {
+    std::lock_guard const lock{core_->mutex_};
+    return phase_ == phase::stopping && !asked_;
+  }();
+  stop(again ? milliseconds{0} : core_->settings().drain);
   {
     std::lock_guard const life{life_};
     // Listeners may still run: there is no safe way to go on without them.
-    if (phase_ == phase::stopping) end_all();
+    if (phase_ == phase::stopping) end_all(clock::time_point::max());
   }
   core_->drop_listeners();
 }
 
 bool runtime::running() const noexcept { return phase_ == phase::running; }
+
+std::string runtime::not_running() const {
+  auto const p = phase_.load();
+  if (p == phase::running) return {};
+  if (p == phase::stopped) return "the node was stopped";
+  if (p == phase::stopping) {
+    std::lock_guard const lock{core_->mutex_};
+    return asked_ ? "the node is stopping because a listener or a callback called stop()" : "the node is stopping";
+  }
+  return core_->settings().mode == node_mode::writer_only ? "" : "the node was not started";
+}
 
 bool runtime::on_own_thread() const noexcept { return thread_of == this; }
 
@@ -52,19 +74,34 @@ void runtime::start() {
   bool const writer_only = core_->settings().mode == node_mode::writer_only;
   announce();
   if (!writer_only) open_engine();
+  phase_ = phase::running;
   try {
-    if (core_->settings().purge || core_->settings().age_purge) purger_ = std::thread{[this] { purge(); }};
-    phase_ = phase::running;
-    if (writer_only) return;
-    renewer_ = std::thread{[this] { renew(); }};
-    settler_ = std::thread{[this] { settle(); }};
-    for (std::size_t i = 0; i < core_->settings().engine.workers; ++i) workers_.emplace_back([this] { work(); });
-    poller_ = std::thread{[this] { poll(); }};
+    if (core_->settings().purge || core_->settings().age_purge) run(purger_, &runtime::purge);
+    if (!writer_only) {
+      run(renewer_, &runtime::renew);
+      run(settler_, &runtime::settle);
+      for (std::size_t i = 0; i < core_->settings().engine.workers; ++i) run(workers_.emplace_back(), &runtime::work);
+      run(poller_, &runtime::poll);
+    }
   } catch (std::exception const& e) {
     core_->with_engine([&](engine& g) { g.close(core_->now()); });
-    end_all();
+    bool const renewer_will = renewer_.thread.joinable();
+    end_all(clock::time_point::max());
+    if (!renewer_will) core_->farewell();
     throw error{errc::unavailable, std::string{"cannot start the node's threads: "} + e.what()};
   }
+  core_->say(log_level::info, "started as " + std::string{name(core_->settings().mode)} + ", incarnation " +
+                                  core_->settings().engine.incarnation);
+}
+
+void runtime::run(loop& l, void (runtime::*body)()) {
+  l.thread = std::thread{[this, &l, body] {
+    thread_of = this;
+    (this->*body)();
+    std::lock_guard const lock{core_->mutex_};
+    l.ended = true;
+    core_->changed_.notify_all();
+  }};
 }
 
 // What is paused must be known before the first claim.
@@ -78,23 +115,44 @@ void runtime::open_engine() {
   core_->with_engine([&](engine& e) { e.open(core_->now()); });
 }
 
-// Everything that was started, in the order of closing.
-void runtime::end_all() {
-  end_loop(quit_purger_, core_->purge_, purger_);
-  end_loop(quit_poller_, core_->poll_, poller_);
+// Waits for something that the engine's lock guards; false if it is not so by then.
+template <class Condition>
+bool runtime::wait_until(clock::time_point deadline, Condition condition) {
+  std::unique_lock lock{core_->mutex_};
+  if (deadline != clock::time_point::max()) return core_->changed_.wait_until(lock, deadline, condition);
+  core_->changed_.wait(lock, condition);
+  return true;
+}
+
+// False if the thread has not ended by then: a request to the store, or a call of the user's, takes its time.
+bool runtime::end_loop(loop& l, std::condition_variable& wake, clock::time_point deadline) {
+  if (!l.thread.joinable()) return true;
+  {
+    std::lock_guard const lock{core_->mutex_};
+    l.quit = true;
+  }
+  wake.notify_all();
+  if (!wait_until(deadline, [&] { return l.ended; })) return false;
+  l.thread.join();
+  return true;
+}
+
+// Everything that was started, in the order of closing; false if that is not possible by then.
+bool runtime::end_all(clock::time_point deadline) {
+  if (!end_loop(purger_, core_->purge_, deadline) || !end_loop(poller_, core_->poll_, deadline)) return false;
   {
     std::lock_guard const lock{core_->mutex_};
     quit_workers_ = true;
   }
-  core_->work_.notify_all();
-  for (auto& w : workers_) w.join();
-  workers_.clear();
+  for (auto& w : workers_) {
+    if (!end_loop(w, core_->work_, deadline)) return false;
+  }
   abandon_open_calls();
-  flush(core_->now() + std::chrono::seconds{1});
-  end_loop(quit_settler_, core_->settle_, settler_);
-  end_loop(quit_renewer_, core_->renew_, renewer_);
-  core_->farewell();
+  flush(std::min(deadline, clock::now() + std::chrono::seconds{1}));
+  if (!end_loop(settler_, core_->settle_, deadline) || !end_loop(renewer_, core_->renew_, deadline)) return false;
   phase_ = phase::stopped;
+  core_->say(log_level::info, "stopped");
+  return true;
 }
 
 // No thread is left to hear an answer: what has none is given up.
@@ -132,7 +190,6 @@ void runtime::wait(std::unique_lock<std::mutex>& lock, std::condition_variable& 
 }
 
 void runtime::work() {
-  thread_of = this;
   std::unique_lock lock{core_->mutex_};
   while (true) {
     if (!core_->answers_.empty()) {  // what is finished comes before what is new
@@ -160,9 +217,8 @@ void runtime::work() {
 }
 
 void runtime::poll() {
-  thread_of = this;
   std::unique_lock lock{core_->mutex_};
-  while (!quit_poller_) {
+  while (!poller_.quit) {
     auto p = core_->plan_poll(lock);
     if (!p.request && !core_->engine_.has_notes()) {
       watch(lock, p);
@@ -194,9 +250,8 @@ void runtime::watch(std::unique_lock<std::mutex>& lock, plan<poll_request>& p) {
 }
 
 void runtime::settle() {
-  thread_of = this;
   std::unique_lock lock{core_->mutex_};
-  while (!quit_settler_) {
+  while (!settler_.quit) {
     auto const p = core_->engine_.plan_settle(core_->now(), flush_);
     if (!p.request) {
       wait(lock, core_->settle_, p);
@@ -210,11 +265,24 @@ void runtime::settle() {
 }
 
 void runtime::renew() {
-  thread_of = this;
   std::unique_lock lock{core_->mutex_};
-  while (!quit_renewer_) {
-    auto const p = core_->engine_.plan_renew(core_->now());
+  while (!renewer_.quit) {
+    if (farewell_said_) {
+      core_->renew_.wait(lock);
+      lock.unlock();
+      core_->farewell();  // a transaction that was open has committed
+      lock.lock();
+      continue;
+    }
+    if (asked_) {
+      lock.unlock();
+      end_by_request();
+      lock.lock();
+      if (farewell_said_) continue;
+    }
+    auto p = core_->engine_.plan_renew(core_->now());
     if (!p.request && !core_->engine_.has_news()) {
+      if (asked_) p.wake = std::min<steady_time>(p.wake, core_->now() + look_again);
       wait(lock, core_->renew_, p);
       continue;
     }
@@ -225,22 +293,40 @@ void runtime::renew() {
     }
     lock.lock();
   }
+  lock.unlock();
+  core_->farewell();
+}
+
+// A listener has called stop(), and nobody else may do so for a long time: another node should not have to wait for
+// that. When nothing is left to do here, this one leaves the table.
+void runtime::end_by_request() {
+  bool const late = clock::now() >= *asked_;
+  bool const over = core_->with_engine([&](engine& e) {
+    if (late) e.release_queued(core_->now());
+    return e.drained() && e.unsettled() == 0 && (late || e.open_births() == 0);
+  });
+  if (!over) return;
+  farewell_said_ = true;
+  core_->farewell();
 }
 
 void runtime::purge() {
-  thread_of = this;
   auto const& s = core_->settings();
   auto const every = s.age_purge ? s.age_purge->every : s.purge->every;
   auto next = core_->now() + every / 10;
+  auto const stopping = [&] {
+    std::lock_guard const lock{core_->mutex_};
+    return purger_.quit;
+  };
   std::unique_lock lock{core_->mutex_};
-  while (!quit_purger_) {
+  while (!purger_.quit) {
     if (core_->now() < next) {
       core_->purge_.wait_for(lock, std::min<steady_time::duration>(longest_wait, next - core_->now()));
       continue;
     }
     lock.unlock();
     try {
-      core_->purge_once();
+      core_->purge_once(stopping);
     } catch (std::exception const& e) {
       core_->say(log_level::error, std::string{"cannot purge: "} + e.what());
     }
@@ -328,46 +414,43 @@ std::size_t runtime::poll_once() {
     auto const rows = core_->apply(*p.request, std::move(reply));
     if (failure) throw *failure;
     if (claim) return rows;
+    bool const standing_by = std::holds_alternative<lock_request>(p.request->what) && core_->held_lock().expired();
+    if (standing_by) return 0;
   }
-}
-
-// Somebody may be inside poll_once(): what it brings must be released before the settler goes.
-void runtime::wait_for_callers() {
-  std::unique_lock lock{core_->mutex_};
-  core_->changed_.wait(lock, [&] { return !core_->engine_.poll_busy(); });
-}
-
-bool runtime::wait_until_drained(steady_time deadline) {
-  std::unique_lock lock{core_->mutex_};
-  auto const wait = std::max<steady_time::duration>(deadline - core_->now(), {});
-  return core_->changed_.wait_for(lock, wait, [&] { return core_->engine_.drained(); });
 }
 
 // Lets the settler empty its list without spacing.
-bool runtime::flush(steady_time deadline) {
-  std::unique_lock lock{core_->mutex_};
-  flush_ = true;
-  core_->settle_.notify_one();
-  auto const wait = std::max<steady_time::duration>(deadline - core_->now(), {});
-  return core_->changed_.wait_for(lock, wait, [&] { return core_->engine_.unsettled() == 0; });
-}
-
-void runtime::end_loop(bool& quit, std::condition_variable& wake, std::thread& thread) {
+bool runtime::flush(clock::time_point deadline) {
   {
     std::lock_guard const lock{core_->mutex_};
-    quit = true;
+    flush_ = true;
   }
-  wake.notify_all();
-  if (thread.joinable()) thread.join();
+  core_->settle_.notify_one();
+  return wait_until(deadline, [&] { return core_->engine_.unsettled() == 0; });
+}
+
+// On a thread that a stop would have to wait for: the node takes no more work, and the renewer ends what it can.
+void runtime::ask_stop() {
+  auto const drain = core_->settings().drain;
+  auto expected = phase::running;
+  bool const first = phase_.compare_exchange_strong(expected, phase::stopping);
+  {
+    std::unique_lock lock{core_->mutex_};
+    if (first) asked_ = clock::now() + drain;
+    core_->engine_.close(core_->now(), core_->settings().stop_queued);
+    core_->publish(lock);
+  }
+  core_->renew_.notify_one();
+  if (first) core_->say(log_level::warning, "a listener or a callback called stop(): the node takes no more events");
 }
 
 bool runtime::stop(milliseconds drain) {
   if (on_own_thread()) {
-    // A listener asks: the node stops taking work; whoever owns it waits for the rest.
-    core_->with_engine([&](engine& e) { e.close(core_->now()); });
+    ask_stop();
     return false;
   }
   std::lock_guard const life{life_};
+  own_thread const mine{this};  // a callback of the user's may call stop() again, on this thread
   if (phase_ == phase::made) {
     phase_ = phase::stopped;
     return true;
@@ -375,21 +458,25 @@ bool runtime::stop(milliseconds drain) {
   if (phase_ == phase::stopped) return true;
   if (phase_ == phase::stepped) return close_stepped();
   phase_ = phase::stopping;
-  auto const deadline = core_->now() + std::clamp<milliseconds>(drain, milliseconds{0}, longest_drain);
-  core_->with_engine([&](engine& e) { e.close(core_->now()); });
-  end_loop(quit_purger_, core_->purge_, purger_);
-  end_loop(quit_poller_, core_->poll_, poller_);
-  wait_for_callers();
-  bool drained = wait_until_drained(deadline);
+  return close(clock::now() + std::clamp<milliseconds>(drain, milliseconds{0}, longest_drain));
+}
+
+bool runtime::close(clock::time_point deadline) {
+  core_->with_engine([&](engine& e) { e.close(core_->now(), core_->settings().stop_queued); });
+  // Somebody may be inside poll_once(): what it brings must be released before the settler goes.
+  bool const quiet = end_loop(purger_, core_->purge_, deadline) && end_loop(poller_, core_->poll_, deadline) &&
+                     wait_until(deadline, [&] { return !core_->engine_.poll_busy(); });
+  bool const drained =
+      wait_until(deadline, [&] { return core_->engine_.drained() && core_->engine_.open_births() == 0; });
   core_->with_engine([&](engine& e) { e.release_queued(core_->now()); });
-  // What was drained late still has a moment to be settled.
-  drained = flush(std::max(deadline, core_->now() + std::chrono::seconds{1})) && drained;
+  auto const last = std::max(deadline, clock::now() + grace);
+  bool const settled = flush(last);
   {
+    // A listener still runs, or a transaction is open: settler and renewer stay to end what they leave.
     std::lock_guard const lock{core_->mutex_};
-    if (!core_->engine_.drained()) return false;  // a listener still runs: its settler and renewer stay
+    if (!quiet || !core_->engine_.drained() || core_->engine_.open_births() > 0) return false;
   }
-  end_all();
-  return drained;
+  return end_all(last) && drained && settled;
 }
 
 }  // namespace outbox::inline v0::core

@@ -2,9 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -12,7 +16,8 @@
 
 namespace outbox::inline v0::core {
 
-/// Closing order: purger, poller, workers, settler, renewer; the last two only after the last running listener.
+/// Closing order: purger, poller, workers, settler, renewer; the last two only after the last running listener. All
+/// that is said to the store is said by these threads, so `stop()` never waits for a store beyond its deadline.
 class runtime {
  public:
   explicit runtime(std::shared_ptr<node_core> core);
@@ -23,11 +28,25 @@ class runtime {
   void start();
   bool stop(milliseconds drain);
   [[nodiscard]] bool running() const noexcept;
+
+  /// Why it does not run, or empty. A node that only writes needs no thread.
+  [[nodiscard]] std::string not_running() const;
+
+  /// True on a thread of this node, and within a callback of the user's that `stop()` calls.
+  [[nodiscard]] bool on_own_thread() const noexcept;
   std::size_t poll_once();
   std::size_t run_until_idle();
 
  private:
   enum class phase { made, stepped, running, stopping, stopped };
+  using clock = std::chrono::steady_clock;  ///< Stopping takes real time, whatever clock the node has.
+
+  /// A thread that can be waited for no longer than until a deadline. The flags are guarded by the engine's lock.
+  struct loop {
+    std::thread thread{};
+    bool quit = false;
+    bool ended = false;
+  };
 
   void announce();
   void open_engine();
@@ -40,24 +59,28 @@ class runtime {
   void settle();
   void renew();
   void purge();
-  void wait_for_callers();
-  bool wait_until_drained(steady_time deadline);
-  bool flush(steady_time deadline);
-  void end_loop(bool& quit, std::condition_variable& wake, std::thread& thread);
-  void end_all();
+  void ask_stop();
+  void end_by_request();
+  bool close(clock::time_point deadline);
+  bool flush(clock::time_point deadline);
+  bool end_all(clock::time_point deadline);
+  void run(loop& l, void (runtime::*body)());
+  [[nodiscard]] bool end_loop(loop& l, std::condition_variable& wake, clock::time_point deadline);
+  template <class Condition>
+  [[nodiscard]] bool wait_until(clock::time_point deadline, Condition condition);
   template <class Plan>
   void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& cv, Plan const& plan);
-  [[nodiscard]] bool on_own_thread() const noexcept;
 
   std::shared_ptr<node_core> core_;
   mutable std::mutex life_;  ///< Held while starting and stopping.
   std::atomic<phase> phase_{phase::made};
   // Guarded by the engine's lock.
-  bool quit_purger_ = false, quit_workers_ = false, quit_poller_ = false, quit_settler_ = false, quit_renewer_ = false,
-       flush_ = false;
-  std::uint64_t change_counter_ = 0;  ///< The poller's.
-  std::vector<std::thread> workers_;
-  std::thread purger_, poller_, settler_, renewer_;
+  bool flush_ = false, quit_workers_ = false;
+  std::optional<clock::time_point> asked_;  ///< A listener asked for the stop: what is queued has until then.
+  bool farewell_said_ = false;              ///< The renewer's, like the next one the poller's.
+  std::uint64_t change_counter_ = 0;
+  std::deque<loop> workers_;
+  loop purger_, poller_, settler_, renewer_;
 };
 
 }  // namespace outbox::inline v0::core

@@ -34,6 +34,7 @@ struct node_settings {
   engine_settings engine;
   event_limits limits{};
   std::chrono::milliseconds drain{5000};
+  outbox::v0::stop_queued stop_queued = outbox::v0::stop_queued::deliver;
   log_function log;
   std::shared_ptr<outbox::v0::metrics> metrics;
   std::shared_ptr<outbox::v0::clock const> clock;

@@ -66,7 +66,10 @@ database::database(options o) : options_{std::move(o)} {
 }
 
 store_capabilities database::capabilities() const noexcept {
-  return {.kind = "memory", .requires_transaction = true, .keeps_done_rows = !options_.erase_done};
+  return {.kind = "memory",
+          .requires_transaction = true,
+          .keeps_done_rows = !options_.erase_done,
+          .table = "the store in memory"};
 }
 
 instant database::now() { return options_.clock->now(); }
@@ -132,7 +135,8 @@ database::candidates database::choose(claim_request const& request, instant now,
   candidates c;
   core::claim_filter filter{request, reply};
   auto const goes_on = [&](row_view const& row) {
-    auto const chosen = filter.consider({.event_type = row.event.type(),
+    auto const chosen = filter.consider({.id = row.event.id(),
+                                         .event_type = row.event.type(),
                                          .aggregate_type = row.event.aggregate_type(),
                                          .owned = !row.locked_by.empty(),
                                          .tried = row.status == event_status::retry || !row.last_error.empty(),
@@ -150,7 +154,8 @@ database::candidates database::choose(claim_request const& request, instant now,
     }
     return c;
   }
-  auto const first = request.floor ? due_.lower_bound({*request.floor, 0}) : due_.begin();
+  auto const floor = request.floor ? request.floor : request.reach ? std::optional{now - *request.reach} : std::nullopt;
+  auto const first = floor ? due_.lower_bound({*floor, 0}) : due_.begin();
   for (auto it = first; it != due_.end() && it->first <= now; ++it) {
     if (!goes_on(rows_.at(it->second))) break;
   }
@@ -171,7 +176,9 @@ claim_reply database::claim(claim_request const& request) {
   auto const at = now();
   reply.now = at;
   auto const chosen = choose(request, at, reply);
-  reply.next_due = next_due(at, request);
+  if (auto const next = next_due(at, request); next && (!reply.next_due || *next < *reply.next_due)) {
+    reply.next_due = next;
+  }
   for (auto const seq : chosen.kill) {
     update(rows_.at(seq), [&](row_view& r) {
       r.crashes += r.locked_by.empty() ? 0 : 1;

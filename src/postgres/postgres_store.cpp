@@ -31,6 +31,9 @@ constexpr int most_attempts = 4;
 constexpr std::size_t most_rows = 1000;
 constexpr std::size_t most_bytes = 8U << 20U;
 
+// Of finding rows that cannot be claimed: six each, if a claim takes fifty.
+constexpr std::size_t most_isolation_tries = 60;
+
 // How many rows a claim looks at, about.
 constexpr std::size_t widest = 10'000;
 
@@ -49,13 +52,14 @@ class postgres_store final : public sql::sql_store {
         table_id_{std::move(table_id)},
         table_{o.table},
         schema_{std::move(schema)},
+        full_name_{schema_ + "." + table_},
         log_{o.log},
         pool_{std::move(connection), o.connections, o.timeout} {
     if (o.notify) wake_.emplace(pool_.connection_string(), o.timeout, table_id_, std::move(o.log));
   }
 
   store_capabilities capabilities() const noexcept override {
-    return {.kind = "postgres", .watch_every = milliseconds{wake_ ? 5 : 0}};
+    return {.kind = "postgres", .table = full_name_, .watch_every = milliseconds{wake_ ? 5 : 0}};
   }
 
   void insert(transaction_ref tx, std::span<insertion const> rows) override;
@@ -108,10 +112,11 @@ class postgres_store final : public sql::sql_store {
   }
 
   struct chosen_rows;
+  [[nodiscard]] claim_reply claim_or_isolate(driver& d, claim_request request);
   [[nodiscard]] statement candidates(claim_request const& request, std::size_t window) const;
   [[nodiscard]] std::vector<result_handle> ask(driver& d, claim_request const& request, std::size_t window) const;
   [[nodiscard]] chosen_rows choose(claim_request const& request, std::vector<result_handle> const& answers,
-                                   std::size_t window, claim_reply& reply) const;
+                                   std::size_t window, std::size_t most, claim_reply& reply) const;
   [[nodiscard]] std::vector<statement> look_ahead(claim_request const& request) const;
   static void note_next_due(claim_request const& request, std::span<result_handle const> answers, claim_reply& reply);
   void take(driver& d, claim_request const& request, chosen_rows const& chosen, claim_reply& reply) const;
@@ -124,6 +129,7 @@ class postgres_store final : public sql::sql_store {
   std::string table_id_;
   std::string table_;
   std::string schema_;
+  std::string full_name_;
   log_function log_;
   std::atomic<bool> order_looked_at_ = false;
   pool pool_;
@@ -231,29 +237,54 @@ void postgres_store::insert(transaction_ref tx, std::span<insertion const> rows)
 // Rows that the filter wants, locked.
 struct postgres_store::chosen_rows {
   std::vector<std::string> ids;  ///< In the order of the claim.
+  std::vector<std::string> types;
   std::vector<killed_row> killed;
   std::size_t next_window = 0;  ///< Not 0: not all was seen that must be.
+
+  [[nodiscard]] std::size_t size() const noexcept { return ids.size() + killed.size(); }
 };
 
 // Two round trips: what is due, then the taking of what was chosen. The rows are locked in between, so nobody else
 // chooses them; those that others have locked are passed over.
 claim_reply postgres_store::claim(claim_request const& request) {
   claim_reply reply;
-  retrying([&] {
-    reply = {};
-    pool_.with([&](driver& d) {
-      chosen_rows chosen;
-      // One more than may be taken tells whether there is more; and further, if rows that must be left fill the window.
-      for (auto window = std::min(request.limit, widest) + 1; window > 0; window = chosen.next_window) {
-        reply = {};
-        auto const answers = ask(d, request, window);
-        chosen = choose(request, answers, window, reply);
-      }
-      take(d, request, chosen, reply);
-    });
-  });
+  retrying([&] { pool_.with([&](driver& d) { reply = claim_or_isolate(d, request); }); });
   if (request.in_order && reply.more) advise_on_order();
   return reply;
+}
+
+// One row that cannot be changed fails the statement for all. Half as many are tried then, and half of that, until the
+// row is alone: the claim goes on without it.
+claim_reply postgres_store::claim_or_isolate(driver& d, claim_request request) {
+  constexpr std::size_t no_limit = SIZE_MAX;
+  std::vector<refused_row> refused;
+  std::size_t most = no_limit;
+  for (std::size_t tries = 0;; ++tries) {
+    claim_reply reply;
+    chosen_rows chosen;
+    // One more than may be taken tells whether there is more; and further, if rows that must be left fill the window.
+    for (auto window = std::min(request.limit, widest) + 1; window > 0; window = chosen.next_window) {
+      reply = {};
+      chosen = choose(request, ask(d, request, window), window, most, reply);
+    }
+    try {
+      take(d, request, chosen, reply);
+      reply.refused = std::move(refused);
+      return reply;
+    } catch (error const& e) {
+      if (e.transient() || request.in_order || chosen.size() == 0 || tries == most_isolation_tries) throw;
+      result_handle const undone{PQexec(d.raw(), "ROLLBACK")};
+      if (chosen.size() > 1) {
+        most = chosen.size() / 2;
+        continue;
+      }
+      bool const kill = chosen.ids.empty();
+      refused.push_back({kill ? chosen.killed.front().id : chosen.ids.front(),
+                         kill ? chosen.killed.front().type : chosen.types.front(), e.what()});
+      request.leave.push_back(refused.back().id);
+      most = no_limit;
+    }
+  }
 }
 
 // Once, when there is a backlog. What was claimed is claimed, so nothing that fails here matters.
@@ -296,15 +327,17 @@ statement postgres_store::candidates(claim_request const& request, std::size_t w
     return make(arrays_.in_order, {limit, sql::text_array{paused.types}, sql::text_array{paused.pairs}});
   }
   bool const alone = request.suspects == suspects::take_one;
-  value const floor = request.floor ? value{*request.floor} : value{std::string_view{"-infinity"}};
+  std::vector<optional_text> const left{request.leave.begin(), request.leave.end()};
   return make(arrays_.due,
               {limit, micros(request.skip_recent), std::int64_t{request.unowned_only}, sql::text_array{paused.types},
-               sql::text_array{paused.pairs}, std::int64_t{alone ? request.max_crashes - 1 : 0}, floor});
+               sql::text_array{paused.pairs}, std::int64_t{alone ? request.max_crashes - 1 : 0},
+               request.floor ? value{*request.floor} : value{}, sql::text_array{left},
+               request.reach ? value{micros(*request.reach)} : value{}});
 }
 
 postgres_store::chosen_rows postgres_store::choose(claim_request const& request,
                                                    std::vector<result_handle> const& answers, std::size_t window,
-                                                   claim_reply& reply) const {
+                                                   std::size_t most, claim_reply& reply) const {
   using choice = core::claim_filter::choice;
   result_rows{answers[0].get()}.show([&](sql::row const& r) {
     reply.now = r.time(0).value_or(instant{});
@@ -316,6 +349,10 @@ postgres_store::chosen_rows postgres_store::choose(claim_request const& request,
   result_rows const rows{answers[1].get()};
   rows.show([&](sql::row const& r) {
     using c = sql::candidate_column;
+    if (chosen.size() == most) {
+      reply.more = true;
+      return !(stopped = true);
+    }
     if (request.in_order && r.integer(c::nothing_earlier) == 0) {
       // Somebody who began earlier may yet commit a row that belongs before this one.
       reply.next_due = reply.now + wait_for_earlier;
@@ -323,9 +360,12 @@ postgres_store::chosen_rows postgres_store::choose(claim_request const& request,
     }
     bool const owned = r.integer(c::owned) != 0;
     auto const crashes = static_cast<std::int32_t>(r.integer(c::crashes));
-    switch (filter.consider({.event_type = r.text(c::event_type),
+    switch (filter.consider({.id = r.text(c::event_id),
+                             .event_type = r.text(c::event_type),
                              .aggregate_type = r.text(c::aggregate_type),
                              .owned = owned,
+                             .foreign_lock = r.time(c::foreign_locked_at),
+                             .foreign_owner = r.text(c::foreign_owner),
                              .tried = r.integer(c::tried) != 0,
                              .crashes = crashes,
                              .inserted_at = r.time(c::inserted_at).value_or(reply.now),
@@ -337,7 +377,10 @@ postgres_store::chosen_rows postgres_store::choose(claim_request const& request,
         chosen.killed.push_back(
             {std::string{r.text(c::event_id)}, std::string{r.text(c::event_type)}, crashes + (owned ? 1 : 0)});
         return true;
-      case choice::take: chosen.ids.emplace_back(r.text(c::event_id)); return true;
+      case choice::take:
+        chosen.ids.emplace_back(r.text(c::event_id));
+        chosen.types.emplace_back(r.text(c::event_type));
+        return true;
     }
     return true;
   });
@@ -351,7 +394,9 @@ postgres_store::chosen_rows postgres_store::choose(claim_request const& request,
 std::vector<statement> postgres_store::look_ahead(claim_request const& request) const {
   pause_lists const paused{request.pauses};
   std::vector<statement> all;
-  all.push_back(make(arrays_.next_due, {sql::text_array{paused.types}, sql::text_array{paused.pairs}}));
+  all.push_back(request.pauses.empty() ? make(arrays_.next_due, {})
+                                       : make(arrays_.next_due_beside_pauses,
+                                              {sql::text_array{paused.types}, sql::text_array{paused.pairs}}));
   if (request.skip_recent.count() > 0) all.push_back(make(arrays_.next_grown, {micros(request.skip_recent)}));
   return all;
 }

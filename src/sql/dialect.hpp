@@ -41,7 +41,7 @@ struct row_statements {
   // inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, payload_bytes
   std::string insert;
 
-  std::string due;         ///< now -> claimable rows in claim order: `row_columns`, then the claimable instant
+  std::string due;         ///< now, floor -> claimable rows in claim order: `row_columns`, claimable instant, locked_at
   std::string in_order;    ///< now -> pending rows by seq, without those that are delayed: the columns of `due`
   std::string take;        ///< token, now, lease end, seq; the owner or NULL and the available_at that were seen
   std::string kill;        ///< now, error, seq, the owner that was seen
@@ -83,7 +83,9 @@ struct candidate_column {
     inserted_at,
     claimable_at,
     bytes,
-    nothing_earlier,  ///< No transaction that began to write before its writer can still commit.
+    nothing_earlier,    ///< No transaction that began to write before its writer can still commit.
+    foreign_locked_at,  ///< Of a program that knows no leases, like the next one; else NULL.
+    foreign_owner,
   };
 };
 
@@ -100,10 +102,14 @@ struct array_statements {
   std::array<std::string, 4> insert_many;
 
   // Arguments: limit, skip_recent, unowned only?, types that are paused, types with aggregate types that are paused,
-  // crashes of a suspect or 0 for every row, the first claimable instant to look at. Result: `candidate_column`.
-  std::string due;         ///< By claimable instant; locked, without waiting for what others have locked.
-  std::string in_order;    ///< By seq; locked.
-  std::string next_due;    ///< paused, paused pairs -> the first claimable instant after now
+  // crashes of a suspect or 0 for every row, the first claimable instant to look at or NULL, ids that are left, or how
+  // far back to look (or NULL). Result: `candidate_column`.
+  std::string due;       ///< By claimable instant; locked, without waiting for what others have locked.
+  std::string in_order;  ///< By seq; locked.
+  std::string next_due;  ///< -> the first claimable instant after now
+
+  /// paused, paused pairs -> the same, without what is paused; or, if there is much of that, when to look again
+  std::string next_due_beside_pauses;
   std::string next_grown;  ///< skip_recent -> the first insert that is due and still too young
   std::string take;        ///< token, lease, ids -> `row_columns`
   std::string kill;        ///< error, event_id

@@ -36,14 +36,20 @@ namespace {
 // read and sort all that are due.
 #define ALL_OF(conditions) " AND CASE WHEN " conditions " THEN true ELSE false END"
 
+// The owner is a node of this library: it has a lease.
+#define OURS "locked_by IS NOT NULL AND lease_until IS NOT NULL"
+
 // In the order of candidate_column.
-#define CANDIDATE                                                                                                     \
-  "event_id, event_type, coalesce(aggregate_type, '__GLOBAL__'), locked_by IS NOT NULL, status = 2 OR last_error IS " \
-  "NOT NULL, crashes, " INSERTED_AT ", " CLAIMABLE                                                                    \
-  ", octet_length(event_id) + octet_length(event_type) + coalesce(octet_length(aggregate_id), 0) + "                  \
-  "octet_length(payload::text) + coalesce(octet_length(payload_bytes), 0) + coalesce(octet_length(headers::text), "   \
-  "0), coalesce(written_by < pg_snapshot_xmin(pg_current_snapshot()) OR "                                             \
-  "written_by >= pg_snapshot_xmax(pg_current_snapshot()), true)"
+#define CANDIDATE                                                                                                   \
+  "event_id, event_type, coalesce(aggregate_type, '__GLOBAL__'), " OURS                                             \
+  ", status = 2 OR last_error IS "                                                                                  \
+  "NOT NULL, crashes, " INSERTED_AT ", " CLAIMABLE                                                                  \
+  ", octet_length(event_id) + octet_length(event_type) + coalesce(octet_length(aggregate_id), 0) + "                \
+  "octet_length(payload::text) + coalesce(octet_length(payload_bytes), 0) + coalesce(octet_length(headers::text), " \
+  "0), coalesce(written_by < pg_snapshot_xmin(pg_current_snapshot()) OR "                                           \
+  "written_by >= pg_snapshot_xmax(pg_current_snapshot()), true), CASE WHEN NOT (" OURS                              \
+  ") THEN locked_at END, "                                                                                          \
+  "CASE WHEN NOT (" OURS ") THEN locked_by END"
 
 // Where the pair of id and token owns the row.
 #define OWNED " WHERE t.event_id = u.id AND t.locked_by = u.token AND t.status IN (0, 2) RETURNING t.event_id"
@@ -188,24 +194,30 @@ array_statements postgres_array_statements(std::string const& table, std::string
       a.insert_many.at((rich ? 2U : 0U) + (delayed ? 1U : 0U)) = t(insert_many(rich, delayed));
   }
   a.due = t("SELECT " CANDIDATE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
-            " >= $7::timestamptz AND " CLAIMABLE " <= " CLAIM_NOW ALL_OF(
+            " >= coalesce($7::timestamptz, " CLAIM_NOW
+            " - " MICROSECONDS(9) ", '-infinity') AND " CLAIMABLE " <= " CLAIM_NOW ALL_OF(
                 "($2::bigint = 0 OR " INSERTED_AT " <= " CLAIM_NOW
                 " - " MICROSECONDS(2) ") AND ($3::bigint = 0 OR locked_by IS NULL)" NOT_PAUSED(
-                    4, 5) " AND ($6::bigint = 0 OR crashes + (locked_by IS NOT NULL)::int >= "
+                    4, 5) " AND event_id <> ALL($8::text[]) AND ($6::bigint = 0 OR crashes + (" OURS ")::int >= "
                           "$6::bigint)") " ORDER BY " CLAIMABLE ", seq LIMIT $1::bigint FOR UPDATE SKIP LOCKED");
   a.in_order = t("SELECT " CANDIDATE " FROM outbox_event WHERE " PENDING " AND (" CLAIMABLE " <= " CLAIM_NOW
                  " OR status = 2 OR last_error IS NOT NULL OR locked_by IS NOT NULL)" NOT_PAUSED(
                      2, 3) " ORDER BY seq LIMIT $1::bigint FOR UPDATE");
-  a.next_due = t("SELECT " CLAIMABLE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
-                 " > " CLAIM_NOW ALL_OF("true" NOT_PAUSED(1, 2)) " ORDER BY " CLAIMABLE " LIMIT 1");
+  a.next_due = t("SELECT " CLAIMABLE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE " > " CLAIM_NOW
+                 " ORDER BY " CLAIMABLE " LIMIT 1");
+  // Not past more than a thousand rows that are paused.
+  a.next_due_beside_pauses =
+      t("SELECT coalesce(min(at) FILTER (WHERE NOT paused), CASE WHEN count(*) = 1000 THEN max(at) END) FROM "
+        "(SELECT " CLAIMABLE " AS at, NOT (true" NOT_PAUSED(1, 2) ") AS paused FROM outbox_event WHERE " PENDING
+                                                                  " AND " CLAIMABLE " > " CLAIM_NOW
+                                                                  " ORDER BY " CLAIMABLE " LIMIT 1000) x");
   a.next_grown = t("SELECT min(" INSERTED_AT ") FROM outbox_event WHERE " PENDING " AND " CLAIMABLE " <= " CLAIM_NOW
                    " AND " CLAIMABLE " > " CLAIM_NOW " - " MICROSECONDS(1) " - interval '1 second' AND " INSERTED_AT
                                                                            " > " CLAIM_NOW " - " MICROSECONDS(1));
-  a.take = t(
-      "UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL)::int, locked_by = $1, locked_at = " CLAIM_NOW
-      ", lease_until = " CLAIM_NOW " + " MICROSECONDS(2) " WHERE event_id = ANY($3::text[]) AND " PENDING
-                                                         " RETURNING " ROW_COLUMNS);
-  a.kill = t("UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL)::int, status = 3, done_at = " NOW
+  a.take = t("UPDATE outbox_event SET crashes = crashes + (" OURS ")::int, locked_by = $1, locked_at = " CLAIM_NOW
+             ", lease_until = " CLAIM_NOW " + " MICROSECONDS(2) " WHERE event_id = ANY($3::text[]) AND " PENDING
+                                                                " RETURNING " ROW_COLUMNS);
+  a.kill = t("UPDATE outbox_event SET crashes = crashes + (" OURS ")::int, status = 3, done_at = " NOW
              ", last_error = $1, " NO_OWNER " WHERE event_id = $2 AND " PENDING);
 
   a.settle_done = t("UPDATE outbox_event t SET status = 1, done_at = " NOW

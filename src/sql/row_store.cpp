@@ -79,20 +79,29 @@ void row_store::insert(transaction_ref tx, std::span<insertion const> rows) {
 
 // Rows as they were seen. Each is taken only if it is still so.
 struct row_store::candidates {
+  enum class fate { open, done, missed, refused };  ///< missed: it is not as it was seen any more.
   struct seen {
     owner_token owner;
     std::string available_at;  ///< As text: every settlement writes another.
+    fate what = fate::open;
+    std::string error{};
   };
   std::vector<claimed_row> take;
   std::vector<seen> taken_from;  ///< One per row of `take`.
   struct kill {
     std::int64_t seq;
-    owner_token owner;
     killed_row row;
+    seen from;
   };
   std::vector<kill> killed;
 
   [[nodiscard]] bool empty() const noexcept { return take.empty() && killed.empty(); }
+
+  template <class F>
+  void each(F&& f) {
+    for (auto& k : killed) f(k.from);
+    for (auto& t : taken_from) f(t);
+  }
 };
 
 // Looks first, without a lock, and takes second, in a transaction that does nothing else: however much there is to look
@@ -105,7 +114,7 @@ claim_reply row_store::claim(claim_request const& request) {
     chosen = choose(c, request, reply);
     look_ahead(c, request, reply);
   });
-  if (!chosen.empty()) in_transaction([&](connection& c) { take(c, request, chosen, reply); });
+  if (!chosen.empty()) take_all(request, chosen, reply);
   return reply;
 }
 
@@ -114,15 +123,19 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
   using choice = core::claim_filter::choice;
   candidates chosen;
   core::claim_filter filter{request, reply};
-  c.execute(request.in_order ? rows_.in_order : rows_.due, {reply.now}, [&](row const& r) {
+  auto const see = [&](row const& r) {
     if (core::paused(request.pauses, aggregate_type_of(r, 3), r.text(2))) return true;
     std::string malformed;
     auto v = read_row(r, malformed);
-    bool const owned = !v.locked_by.empty();
+    bool const owned = !v.locked_by.empty() && v.lease_until;
+    bool const foreign = !v.locked_by.empty() && !v.lease_until;
     auto const crashes = v.crashes + (owned ? 1 : 0);
-    switch (filter.consider({.event_type = v.event.type(),
+    switch (filter.consider({.id = v.event.id(),
+                             .event_type = v.event.type(),
                              .aggregate_type = v.event.aggregate_type(),
                              .owned = owned,
+                             .foreign_lock = foreign ? r.time(columns_of_a_row + 1) : std::nullopt,
+                             .foreign_owner = v.locked_by,
                              .tried = v.status == event_status::retry || !v.last_error.empty(),
                              .crashes = v.crashes,
                              .inserted_at = v.inserted_at,
@@ -131,7 +144,7 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
       case choice::stop: return false;
       case choice::leave: return true;
       case choice::kill:
-        chosen.killed.push_back({v.seq, std::move(v.locked_by), {v.event.id(), v.event.type(), crashes}});
+        chosen.killed.push_back({v.seq, {v.event.id(), v.event.type(), crashes}, {std::move(v.locked_by), {}}});
         return true;
       case choice::take: break;
     }
@@ -144,24 +157,69 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
                            .progress = std::move(v.progress),
                            .malformed = std::move(malformed)});
     return true;
-  });
+  };
+  if (request.in_order) {
+    c.execute(rows_.in_order, {reply.now}, see);
+    return chosen;
+  }
+  value const floor = request.floor   ? value{*request.floor}
+                      : request.reach ? value{reply.now - *request.reach}
+                                      : value{std::string_view{""}};
+  c.execute(rows_.due, {reply.now, floor}, see);
   return chosen;
 }
 
-void row_store::take(connection& c, claim_request const& request, candidates& chosen, claim_reply& reply) {
+// One row that cannot be changed must not keep the others from being claimed: the claim goes on without it.
+void row_store::take_all(claim_request const& request, candidates& chosen, claim_reply& reply) {
+  using fate = candidates::fate;
+  constexpr int most_refused = 20;
+  for (int refused = 0;; ++refused) {
+    try {
+      in_transaction([&](connection& c) { take(c, request, chosen); });
+      break;
+    } catch (error const& e) {
+      bool found = false;
+      chosen.each([&](candidates::seen& s) {
+        found = found || !s.error.empty();
+        if (!s.error.empty()) s.what = fate::refused;
+        if (s.what != fate::refused) s.what = fate::open;
+      });
+      if (!found || e.transient() || refused == most_refused) throw;
+    }
+  }
   for (auto& k : chosen.killed) {
-    auto const why =
-        "crash budget exhausted: " + std::to_string(k.row.crashes) + " processes ended while they held this event";
-    if (c.execute(rows_.kill, {from_now{}, std::string_view{why}, k.seq, or_null(k.owner)}) > 0)
-      reply.killed.push_back(std::move(k.row));
+    if (k.from.what == fate::refused) reply.refused.push_back({k.row.id, k.row.type, k.from.error});
+    if (k.from.what == fate::done) reply.killed.push_back(std::move(k.row));
   }
   for (std::size_t i = 0; i < chosen.take.size(); ++i) {
     auto& t = chosen.take[i];
-    auto const& seen = chosen.taken_from[i];
-    if (c.execute(rows_.take, {std::string_view{request.token}, from_now{}, from_now{request.lease}, t.handle.locator,
-                               or_null(seen.owner), std::string_view{seen.available_at}}) > 0) {
-      reply.rows.push_back(std::move(t));
+    auto const& from = chosen.taken_from[i];
+    if (from.what == fate::refused) reply.refused.push_back({t.handle.id, t.event.type(), from.error});
+    if (from.what == fate::done) reply.rows.push_back(std::move(t));
+  }
+}
+
+void row_store::take(connection& c, claim_request const& request, candidates& chosen) {
+  using fate = candidates::fate;
+  auto const change = [&](candidates::seen& row, std::string const& sql, std::initializer_list<value> values) {
+    if (row.what == fate::refused) return;
+    try {
+      row.what = c.execute(sql, values) > 0 ? fate::done : fate::missed;
+    } catch (error const& e) {
+      if (!e.transient()) row.error = e.what();
+      throw;
     }
+  };
+  for (auto& k : chosen.killed) {
+    auto const why =
+        "crash budget exhausted: " + std::to_string(k.row.crashes) + " processes ended while they held this event";
+    change(k.from, rows_.kill, {from_now{}, std::string_view{why}, k.seq, or_null(k.from.owner)});
+  }
+  for (std::size_t i = 0; i < chosen.take.size(); ++i) {
+    auto& from = chosen.taken_from[i];
+    change(from, rows_.take,
+           {std::string_view{request.token}, from_now{}, from_now{request.lease}, chosen.take[i].handle.locator,
+            or_null(from.owner), std::string_view{from.available_at}});
   }
 }
 
@@ -169,8 +227,10 @@ void row_store::look_ahead(connection& c, claim_request const& request, claim_re
   auto const earlier = [&](std::optional<instant> at) {
     if (at && (!reply.next_due || *at < *reply.next_due)) reply.next_due = at;
   };
+  // Not past more than a thousand rows that are paused: then it is time to look again when the last of them is due.
+  int passed = 0;
   c.execute(rows_.next_due, {reply.now}, [&](row const& r) {
-    if (core::paused(request.pauses, aggregate_type_of(r, 2), r.text(1))) return true;
+    if (++passed < 1000 && core::paused(request.pauses, aggregate_type_of(r, 2), r.text(1))) return true;
     earlier(r.time(0));
     return false;
   });

@@ -26,7 +26,8 @@ class OUTBOX_SQL_EXPORT row_store : public sql_store {
  private:
   struct candidates;
   [[nodiscard]] candidates choose(connection& c, claim_request const& request, claim_reply& reply);
-  void take(connection& c, claim_request const& request, candidates& chosen, claim_reply& reply);
+  void take_all(claim_request const& request, candidates& chosen, claim_reply& reply);
+  void take(connection& c, claim_request const& request, candidates& chosen);
   void look_ahead(connection& c, claim_request const& request, claim_reply& reply);
   [[nodiscard]] std::int64_t settle_one(connection& c, settlement const& s);
 

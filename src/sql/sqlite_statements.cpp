@@ -92,19 +92,19 @@ row_statements sqlite_row_statements(std::string const& table) {
         "payload_bytes) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)");
 
-  r.due = t("SELECT " ROW_COLUMNS ", " CLAIMABLE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
-            " <= ?1 ORDER BY " CLAIMABLE ", seq");
+  r.due = t("SELECT " ROW_COLUMNS ", " CLAIMABLE ", locked_at FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
+            " >= ?2 AND " CLAIMABLE " <= ?1 ORDER BY " CLAIMABLE ", seq");
   // What is pending is found in the index of what can be claimed, however many rows are done; then sorted.
-  r.in_order =
-      t("SELECT " ROW_COLUMNS ", " CLAIMABLE
-        " FROM outbox_event WHERE seq IN (SELECT seq FROM outbox_event INDEXED BY outbox_event_due WHERE " PENDING
-        " AND (" CLAIMABLE " <= ?1 OR status = 2 OR last_error IS NOT NULL OR locked_by IS NOT NULL)) ORDER BY seq");
+  r.in_order = t("SELECT " ROW_COLUMNS ", " CLAIMABLE
+                 ", locked_at FROM outbox_event WHERE seq IN (SELECT seq FROM outbox_event INDEXED BY outbox_event_due "
+                 "WHERE " PENDING " AND (" CLAIMABLE
+                 " <= ?1 OR status = 2 OR last_error IS NOT NULL OR locked_by IS NOT NULL)) ORDER BY seq");
   r.take =
-      t("UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL), locked_by = ?1, locked_at = ?2, "
+      t("UPDATE outbox_event SET crashes = crashes + (lease_until IS NOT NULL), locked_by = ?1, locked_at = ?2, "
         "lease_until = ?3 "
         "WHERE seq = ?4 AND " PENDING " AND " CLAIMABLE " <= ?2 AND locked_by IS ?5 AND available_at = ?6");
   r.kill =
-      t("UPDATE outbox_event SET crashes = crashes + (locked_by IS NOT NULL), status = 3, done_at = ?1, last_error = "
+      t("UPDATE outbox_event SET crashes = crashes + (lease_until IS NOT NULL), status = 3, done_at = ?1, last_error = "
         "?2, " NO_OWNER " WHERE seq = ?3 AND " PENDING " AND " CLAIMABLE " <= ?1 AND locked_by IS ?4");
   r.next_due = t("SELECT " CLAIMABLE ", event_type, aggregate_type FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
                  " > ?1 ORDER BY " CLAIMABLE);

@@ -35,10 +35,11 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     auto const file = identity_of(writer_.db.get());
     if (!file) throw error{errc::invalid_option, "a SQLite store needs a file: '" + path + "' is none"};
     file_ = *file;
+    full_name_ = options_.table + " in " + path;
   }
 
   store_capabilities capabilities() const noexcept override {
-    return {.kind = "sqlite", .watch_every = std::chrono::milliseconds{10}};
+    return {.kind = "sqlite", .table = full_name_, .watch_every = std::chrono::milliseconds{10}};
   }
 
   instant now() override { return clock_->now(); }
@@ -103,6 +104,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   std::shared_ptr<clock const> clock_;
   own_connection writer_, reader_;
   file_identity file_;
+  std::string full_name_;
 };
 
 }  // namespace

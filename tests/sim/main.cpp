@@ -55,6 +55,8 @@ bool plant([[maybe_unused]] std::string const& name) {
       {"work_goes_on_without_the_lock", planted_bug::work_goes_on_without_the_lock},
       {"unknown_claim_never_released", planted_bug::unknown_claim_never_released},
       {"old_rows_are_not_looked_for", planted_bug::old_rows_are_not_looked_for},
+      {"birth_swallows_a_claim", planted_bug::birth_swallows_a_claim},
+      {"stop_forgets_open_births", planted_bug::stop_forgets_open_births},
   };
   for (auto const& [known, bug] : bugs) {
     if (name == known) {
@@ -85,6 +87,10 @@ bool covers_everything(outbox::sim::coverage const& seen) {
                                            "rollback",
                                            "savepoint rolled back",
                                            "long transaction",
+                                           "written again in the same transaction",
+                                           "written again, the first end unseen",
+                                           "hook writes in a transaction of its own",
+                                           "suspect taken by somebody else",
                                            "commit in doubt, applied",
                                            "commit in doubt or refused, undone",
                                            "kill",

@@ -46,6 +46,8 @@ void oracle::disturbed(std::string const& incarnation, std::chrono::milliseconds
 
 void oracle::ended(std::string const& incarnation) { lives_[incarnation].ended = true; }
 
+void oracle::stopped(std::string const& incarnation) { lives_[incarnation].stopped = table_->now(); }
+
 int oracle::listener_starts(core::ticket const& t) {
   auto const& id = t.what.id();
   auto& f = of(id);
@@ -160,6 +162,10 @@ void oracle::check_takeover(row_view const& before, instant now) {
   new_epoch(f);
   seen_["takeover"] += 1;
   auto const& life = lives_[incarnation_of(before.locked_by)];
+  // A transaction that was open for half a lease is given up, also by a node that stops.
+  if (life.stopped && f.committed_at > *life.stopped && *before.lease_until - lease_ / 2 > *life.stopped) {
+    broken("I7", id, "was committed after " + before.locked_by + " had stopped with nothing left to do");
+  }
   if (life.ended || life.disturbed >= *before.lease_until - 2 * lease_) return;
   // A transaction that outlived its lease leaves a row whose owner has no time left to give it back.
   if (f.committed_at + std::chrono::seconds{3} >= *before.lease_until) return;
@@ -171,7 +177,9 @@ void oracle::check_takeover(row_view const& before, instant now) {
 void oracle::claimed(claim_request const& r, claim_reply const& reply) {
   auto const now = table_->now();
   if (!tokens_.insert(r.token).second) broken("I6", "", "token " + r.token + " was used for two claims");
-  if (r.suspects == suspects::take_one && !reply.rows.empty()) seen_["suspect claimed alone"] += 1;
+  if (r.suspects == suspects::take_one) {
+    seen_[reply.rows.empty() ? "suspect taken by somebody else" : "suspect claimed alone"] += 1;
+  }
   if (r.floor) seen_["claim from a floor"] += 1;
   for (auto const& row : reply.rows) {
     auto const& before = shadow_.at(row.handle.id);

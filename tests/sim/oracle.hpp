@@ -49,6 +49,7 @@ struct fact {
 struct life_story {
   bool ended = false;
   instant disturbed{};  ///< The last time a request of it failed (but a claim), or it was frozen or cut off.
+  std::optional<instant> stopped{};  ///< Everything was finished, it said.
 };
 
 /// How often each thing happened over all seeds: a fault that never happens tests nothing.
@@ -65,6 +66,7 @@ class oracle {
   void undone(std::string const& id);
   void disturbed(std::string const& incarnation, std::chrono::milliseconds length = {});
   void ended(std::string const& incarnation);
+  void stopped(std::string const& incarnation);
   int listener_starts(core::ticket const& t);  ///< The epoch of the call.
   void listener_ends(std::string const& id, int epoch, bool final);
   void timed_out(std::string const& id, int epoch);

@@ -1,6 +1,24 @@
 #include "sim/sim_node.hpp"
 
 namespace outbox::sim {
+namespace {
+
+class following_hook final : public writer_hook {
+ public:
+  following_hook(world& w, int index) : world_{w}, index_{index} {}
+  void after_commit(std::span<event const>) override {
+    if (std::exchange(inside_, true)) return;
+    world_.follow_up(index_);
+    inside_ = false;
+  }
+
+ private:
+  world& world_;
+  int index_;
+  bool inside_ = false;
+};
+
+}  // namespace
 
 sim_node::sim_node(world& w, int index) : world_{w}, index_{index} {}
 
@@ -35,6 +53,7 @@ core::node_settings sim_node::make_settings() {
   s.engine.lease = {.duration = p.lease, .max_crashes = p.max_crashes};
   s.engine.listener_timeout = p.timeout;
   s.engine.seed = world_.random().next();
+  if (p.follow_up > 0) s.hook = std::make_shared<following_hook>(world_, index_);
   return s;
 }
 
@@ -138,9 +157,11 @@ void sim_node::stop() {
 }
 
 void sim_node::finish_stop() {
-  bool const clean = core_->with_engine([](core::engine& e) { return e.drained() && e.unsettled() == 0; });
+  bool const clean =
+      core_->with_engine([](core::engine& e) { return e.drained() && e.unsettled() == 0 && e.open_births() == 0; });
   world_.trace(index_, clean ? "has stopped" : "exits with work left");
   if (clean) core_->farewell();
+  if (clean) world_.judge().stopped(incarnation_);
   end_life();
 }
 

@@ -34,6 +34,8 @@ profile profile::draw(core::random_source& r) {
   if (r.chance(0.5)) p.savepoint = 0.4;
   if (r.chance(0.4)) p.long_transaction = 0.2;
   if (r.chance(0.4)) p.in_doubt = 0.2;
+  if (r.chance(0.4)) p.again = 0.3;
+  if (r.chance(0.3)) p.follow_up = 0.5;
   if (r.chance(0.4)) p.stall = 0.08;
   if (r.chance(0.3)) p.crash = 0.05;
   if (r.chance(0.3)) p.poison = 1 + static_cast<int>(r.below(2));
@@ -243,7 +245,8 @@ struct world::caller {
   memory::transaction tx;
   std::shared_ptr<counted> open;
   std::vector<std::string> kept;
-  int outages;  ///< Of the server, when it began.
+  std::vector<event> events;  ///< As many as `kept`.
+  int outages;                ///< Of the server, when it began.
 };
 
 void world::write_some(caller& c, int count) {
@@ -257,8 +260,51 @@ void world::write_some(caller& c, int count) {
     events.push_back(event::json(draw_type(), '"' + std::string(size, 'x') + '"', std::move(o)));
     oracle_->birth(events.back().id(), draw_script(), written_ <= profile_.poison);
     c.kept.push_back(events.back().id());
+    c.events.push_back(events.back());
   }
   c.core.lock()->write(join(c.tx), events);
+}
+
+// The same ids, after a savepoint has taken the first rows back.
+void world::write_again(caller& c, std::size_t from) {
+  note("written again in the same transaction");
+  c.core.lock()->write(join(c.tx), std::span{c.events}.subspan(from));
+}
+
+// The transaction was rolled back, but its node cannot tell; the application tries again on another connection, of the
+// same process or of another one.
+void world::abandon_and_retry(std::shared_ptr<caller> const& first) {
+  note("written again, the first end unseen");
+  auto& other = node(static_cast<int>(random_.below(static_cast<std::uint64_t>(profile_.nodes))));
+  if (other.alive() && !server_away()) {
+    auto const second = std::make_shared<caller>(*this, other, first->open);
+    second->kept = first->kept;
+    second->events = first->events;
+    other.in_process(other.life(), [this, second, &other] {
+      second->core.lock()->write(join(second->tx), second->events);
+      at(milliseconds{random_.below(30)}, [this, second, &other, life = other.life()] {
+        other.in_process(life, [this, second] { end_transaction(second); });
+      });
+      other.pump();
+    });
+  } else {
+    for (auto const& id : first->kept) oracle_->undone(id);
+  }
+  first->kept.clear();
+  // The node is told some time, or half a lease ends it.
+  at(milliseconds{random_.below(static_cast<std::uint64_t>(profile_.lease.count()) * 3 / 2)}, [first] {});
+}
+
+// What a hook does after a commit, within the call that ended the transaction.
+void world::follow_up(int index) {
+  if (!chaos_ || server_away() || !random_.chance(profile_.follow_up)) return;
+  note("hook writes in a transaction of its own");
+  caller c{*this, node(index), std::make_shared<counted>(open_transactions_)};
+  write_some(c, 1);
+  next_commit_ = memory::commit_fate::ok;
+  c.tx.commit();
+  for (auto const& id : c.kept) oracle_->committed(id);
+  c.kept.clear();
 }
 
 void world::begin_transaction(int index, std::shared_ptr<counted> open) {
@@ -274,8 +320,13 @@ void world::begin_transaction(int index, std::shared_ptr<counted> open) {
       if (random_.chance(0.7)) {
         note("savepoint rolled back");
         c->tx.rollback_to("mark");
-        for (auto i = before; i < c->kept.size(); ++i) oracle_->undone(c->kept[i]);
-        c->kept.resize(before);
+        if (random_.chance(0.5)) {
+          write_again(*c, before);
+        } else {
+          for (auto i = before; i < c->kept.size(); ++i) oracle_->undone(c->kept[i]);
+          c->kept.resize(before);
+          c->events.erase(c->events.begin() + static_cast<std::ptrdiff_t>(before), c->events.end());
+        }
       }
     }
     bool const is_long = random_.chance(profile_.long_transaction);
@@ -284,12 +335,14 @@ void world::begin_transaction(int index, std::shared_ptr<counted> open) {
         is_long ? random_.below(static_cast<std::uint64_t>(profile_.lease.count()) * 3 / 2) : random_.below(30);
     trace(index,
           "writes " + c->kept.front() + " to e" + std::to_string(written_) + (is_long ? " in a long transaction" : ""));
-    at(milliseconds{hold}, [this, c, &n, life = n.life()] { n.in_process(life, [this, c] { end_transaction(*c); }); });
+    at(milliseconds{hold}, [this, c, &n, life = n.life()] { n.in_process(life, [this, c] { end_transaction(c); }); });
     n.pump();
   });
 }
 
-void world::end_transaction(caller& c) {
+void world::end_transaction(std::shared_ptr<caller> const& shared) {
+  auto& c = *shared;
+  if (chaos_ && random_.chance(profile_.again)) return abandon_and_retry(shared);
   auto const index = [&] {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (nodes_[i].get() == &c.on) return static_cast<int>(i);

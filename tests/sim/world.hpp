@@ -45,6 +45,8 @@ struct profile {
   int kills = 0, freezes = 0, cuts = 0, stops = 0;
   int outages = 0, ended_sessions = 0;  ///< Of the server: for everybody at once, or only of whoever holds the lock.
   double roll_back = 0.1, savepoint = 0, long_transaction = 0, in_doubt = 0, delayed = 0.05;
+  double again = 0;      ///< Share of transactions whose end the node does not see, and that are tried again elsewhere.
+  double follow_up = 0;  ///< Share of commits after which a hook writes in a transaction of its own.
   double stall = 0, misbehave = 0.2, crash = 0;
   int poison = 0;
   double fan_out = 0, async = 0;  ///< Share of events for such a listener.
@@ -78,6 +80,7 @@ class world {
   void trace(int node, std::string const& text);
   void note(std::string const& what) { seen_[what] += 1; }
   void restart_later(int node);
+  void follow_up(int node);
 
   [[nodiscard]] core::random_source& random() noexcept { return random_; }
   [[nodiscard]] profile const& settings() const noexcept { return profile_; }
@@ -121,7 +124,9 @@ class world {
   void heal();
   struct caller;
   void write_some(caller& c, int count);
-  void end_transaction(caller& c);
+  void write_again(caller& c, std::size_t from);
+  void abandon_and_retry(std::shared_ptr<caller> const& first);
+  void end_transaction(std::shared_ptr<caller> const& c);
   [[nodiscard]] std::vector<act> draw_script();
   [[nodiscard]] std::string draw_type();
   bool step();

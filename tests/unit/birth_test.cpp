@@ -305,13 +305,112 @@ TEST_F(Birth, I9_ATransactionMayOutliveItsNode) {
   EXPECT_EQ(n.deliver(), "a") << "the lease of the node that is gone ran out";
 }
 
-TEST_F(Birth, R1_AStopEndsOpenRegistrations) {
+// What a transaction writes that is open when its node stops.
+class Stopping : public Birth {
+ protected:
+  void SetUp() override {
+    Birth::SetUp();
+    n.write(tx, "a");
+  }
   memory::transaction tx{*db.store};
-  n.write(tx, "a");
+};
+
+TEST_F(Stopping, I1_WhatIsCommittedWhileTheNodeDrainsIsDelivered) {
   n.look([&](engine& e) { e.close(n.now()); });
-  EXPECT_EQ(n.look([](engine& e) { return e.hot_slots_used(); }), 0U);
+  EXPECT_EQ(n.look([](engine& e) { return e.open_births(); }), 1U) << "the stop waits for it";
+  tx.commit();
+  EXPECT_EQ(n.deliver(), "a");
+  n.settle();
+  EXPECT_EQ(n.look([](engine& e) { return e.open_births(); }), 0U);
+  EXPECT_EQ(db.row("a").status, event_status::delivered);
+}
+
+TEST_F(Stopping, I10_WhatIsCommittedAfterTheDeadlineIsGivenBackAtOnce) {
+  n.look([&](engine& e) {
+    e.close(n.now());
+    e.release_queued(n.now());
+  });
   tx.commit();
   EXPECT_EQ(n.deliver(), "");
+  EXPECT_TRUE(n.renew()) << "without waiting for its turn";
+  EXPECT_EQ(db.row("a").locked_by, "");
+  EXPECT_EQ(db.row("a").crashes, 0);
+}
+
+TEST_F(Stopping, I10_OrWhileTheNodeDrainsIfQueuedEventsAreReleased) {
+  n.look([&](engine& e) { e.close(n.now(), stop_queued::release); });
+  tx.commit();
+  EXPECT_EQ(n.deliver(), "");
+  EXPECT_TRUE(n.renew());
+  EXPECT_EQ(db.row("a").locked_by, "");
+}
+
+TEST_F(Birth, AStopMayReleaseWhatIsQueuedAtOnce) {
+  n.commit("runs");
+  n.commit("waits");
+  auto const running = n.start();
+  n.look([&](engine& e) { e.close(n.now(), stop_queued::release); });
+  EXPECT_EQ(n.deliver(), "") << "nothing new begins";
+  n.finish(running, done);
+  n.settle();
+  EXPECT_EQ(db.row("runs").status, event_status::delivered);
+  EXPECT_EQ(db.row("waits").locked_by, "");
+}
+
+// The same event again, in another transaction, while the node has not seen how the first one ended: on PostgreSQL a
+// ROLLBACK looks like a ROLLBACK TO, and a lost connection like nothing at all.
+class WrittenAgain : public Birth {
+ protected:
+  void SetUp() override {
+    Birth::SetUp();
+    n.write(first, "a");
+    memory::transaction second{*db.store};
+    n.write(second, "a");
+    second.commit();
+    n.poll_all();
+  }
+  memory::transaction first{*db.store};
+};
+
+TEST_F(WrittenAgain, I10_TheClaimedRowIsDeliveredAtOnce) {
+  EXPECT_EQ(n.deliver(), "a");
+  n.settle();
+  EXPECT_EQ(db.row("a").status, event_status::delivered);
+  EXPECT_EQ(db.row("a").crashes, 0);
+}
+
+TEST_F(WrittenAgain, I7_TheEndOfTheFirstTransactionChangesNothing) {
+  auto const running = n.start();
+  ASSERT_TRUE(running);
+  first.rollback();
+  EXPECT_EQ(n.deliver(), "");
+  n.finish(running, done);
+  n.settle();
+  EXPECT_EQ(db.row("a").status, event_status::delivered);
+  EXPECT_EQ(n.counters().lost, 0U);
+}
+
+TEST_F(WrittenAgain, I7_NorDoesItsCommitWhichFails) {
+  EXPECT_THROW(first.commit(), error);
+  EXPECT_EQ(n.deliver(), "a");
+  EXPECT_EQ(n.deliver(), "");
+}
+
+TEST_F(Birth, I10_IfTheFirstRowIsThereAllTheSameItIsGivenBack) {
+  memory::transaction first{*db.store};
+  event const both[] = {event::json("t", "1", {.id = "a"}), event::json("t", "1", {.id = "b"})};
+  n.core->write(join(first), both);
+  db.put("a");
+  n.look([](engine& e) { e.wake(); });
+  n.poll_all();
+  EXPECT_EQ(n.deliver(), "a");
+  n.settle();
+  n.advance(1ms);
+  ASSERT_EQ(db.store->purge({.limit = 10}), 1U) << "so that the other row can be committed";
+  first.commit();
+  EXPECT_EQ(n.deliver(), "") << "what is in doubt goes through the table";
+  n.poll_all();
+  EXPECT_THAT(n.deliver_all(), ::testing::UnorderedElementsAre("a", "b"));
 }
 
 }  // namespace

@@ -267,8 +267,8 @@ TEST_F(ClaimStep, I3_NoSuspectIsClaimedWhileATransactionIsOpen) {
   crash_holders(2);
   memory::transaction tx{*db.store};
   n.write(tx, "born");
-  n.poll();
-  EXPECT_FALSE(n.poll());
+  n.poll_all();
+  EXPECT_THAT(db.row("suspect").locked_by, ::testing::StartsWith("victim"));
   tx.commit();
   EXPECT_EQ(n.deliver(), "born");
   n.settle();
@@ -493,7 +493,7 @@ TEST_F(ClaimStep, R13_AnOutageIsSaidOnceAndItsEndToo) {
   n.away = false;
   n.poll_all();
   EXPECT_THAT(n.log,
-              ElementsAre(HasSubstr("warning: the store does not answer"), HasSubstr("info: the store answers again")));
+              ElementsAre(HasSubstr("warning: the store does not answer"), HasSubstr("warning: the store answers again")));
   EXPECT_GE(n.counters().store_errors, 5U);
 }
 
@@ -508,6 +508,257 @@ TEST_F(ClaimStep, R3_AClosedNodeReleasesAClaimThatComesTooLate) {
   n.settle();
   EXPECT_EQ(db.row("a").locked_by, "");
   EXPECT_EQ(n.counters().released, 1U);
+}
+
+// Routes that claims leave out: paused, or with enough events in the node.
+class LeftOut : public ClaimStep {
+ protected:
+  // What the next claim asks for; it is carried out, and takes so long.
+  claim_request next_claim(std::chrono::milliseconds took = 0ms) {
+    n.look([](engine& e) { e.wake(); });
+    auto const p = n.core->plan_poll();
+    if (!p.request) {
+      ADD_FAILURE() << "there is no claim";
+      return {};
+    }
+    auto reply = perform(n.core->store(), *p.request, "n", n.core->held_lock());
+    n.advance(took);
+    n.core->apply(*p.request, std::move(reply));
+    return std::get<claim_request>(p.request->what);
+  }
+};
+
+TEST_F(LeftOut, R3_AClaimBeginsBehindTheBacklogOfAPausedRoute) {
+  for (int i = 0; i < 20; ++i) db.put("paused" + std::to_string(i), "quick");
+  n.look([](engine& e) { e.set_pauses({{"quick", ""}}); });
+  n.advance(1h);
+  EXPECT_EQ(next_claim(5ms).floor, std::nullopt) << "the first one looks at everything";
+  auto const second = next_claim();
+  ASSERT_TRUE(second.floor);
+  EXPECT_GT(*second.floor, db.row("paused19").available_at);
+  db.put("a");
+  n.look([](engine& e) { e.wake(); });
+  n.poll();
+  EXPECT_EQ(n.deliver(), "a");
+  n.advance(1s);
+  EXPECT_EQ(next_claim().floor, std::nullopt) << "after thirty times as long it looks at everything again";
+}
+
+TEST_F(LeftOut, R3_ARouteThatIsTakenAgainIsLookedForWhereItWasLeft) {
+  db.put("q", "quick");
+  db.put("t");
+  n.look([](engine& e) { e.set_pauses({{"quick", ""}}); });
+  n.advance(1h);
+  next_claim(5ms);
+  next_claim();
+  n.look([](engine& e) { e.set_pauses({}); });
+  n.poll();
+  EXPECT_THAT(n.deliver_all(), ::testing::UnorderedElementsAre("t", "q"));
+}
+
+TEST_F(LeftOut, R3_AClaimThatTakesTooLongIsFollowedByOneThatLooksLessFar) {
+  for (int i = 0; i < 3; ++i) {
+    n.fail_next(operation::claim, fault::before);
+    n.look([](engine& e) { e.wake(); });
+    EXPECT_TRUE(n.poll_slowly(10s)) << "until some limit";
+    n.advance(3s);
+    n.poll();  // what it may have claimed is released
+    auto const next = next_claim();
+    EXPECT_FALSE(next.floor) << "nothing was ever seen";
+    EXPECT_EQ(next.reach, 10s);
+    n.advance(2min);
+  }
+}
+
+TEST(ClaimFloors, EachRouteKeepsItsOwn) {
+  claim_floors f;
+  instant const t0{};
+  auto const at = [&](int s) { return t0 + std::chrono::seconds{s}; };
+  std::vector<route_pause> const none, slow{{"slow", ""}};
+  EXPECT_EQ(f.of(none), std::nullopt);
+  f.note(none, at(10), true);  // fifty of the slow ones, up to 10
+  EXPECT_EQ(f.of(none), at(10));
+  f.note(slow, at(100), false);  // everything else
+  EXPECT_EQ(f.of(slow), at(100));
+  EXPECT_EQ(f.of(none), at(10)) << "there are more slow ones";
+  f.note(none, at(11), false);
+  EXPECT_EQ(f.of(none), at(11));
+  EXPECT_EQ(f.of(slow), at(100)) << "the others are still as far as they were";
+  f.note(none, at(120), false);
+  f.note(slow, at(130), false);
+  EXPECT_EQ(f.of(none), at(120));
+  f.note(none, at(5), true);
+  EXPECT_EQ(f.of(slow), at(5)) << "a sweep that stopped early has not seen the rest";
+  f.reset();
+  EXPECT_EQ(f.of(slow), std::nullopt);
+}
+
+TEST(ClaimFloors, ARouteThatWasNeverSeenIsLookedForFromTheBeginning) {
+  claim_floors f;
+  std::vector<route_pause> const none, slow{{"slow", ""}};
+  f.note(slow, instant{} + 10s, true);
+  EXPECT_EQ(f.of(slow), instant{} + 10s);
+  EXPECT_EQ(f.of(none), std::nullopt);
+}
+
+TEST_F(ClaimStep, R13_AClaimThatFailsBacksOffAlthoughItsTokenIsReleased) {
+  int claims = 0;
+  for (int i = 0; i < 10'000; ++i) {  // ten seconds
+    n.fail_next(operation::claim, fault::refused);
+    if (n.poll()) claims += n.asked.back() == operation::claim ? 1 : 0;
+    n.advance(1ms);
+  }
+  EXPECT_GE(claims, 3);
+  EXPECT_LE(claims, 20) << "a wait that doubles to two seconds";
+  EXPECT_THAT(n.log, ElementsAre(HasSubstr("error: the store refuses (cannot claim): refused on purpose")));
+  EXPECT_THAT(n.look([](engine& e) { return e.unhealthy(); }), HasSubstr("refused on purpose"));
+}
+
+// A row that the store cannot claim.
+class Isolated : public ClaimStep {
+ protected:
+  claim_request claim(std::vector<refused_row> refused) {
+    n.look([](engine& e) { e.wake(); });
+    auto const p = n.core->plan_poll();
+    if (!p.request) return {};
+    auto reply = perform(n.core->store(), *p.request, "n", n.core->held_lock());
+    std::get<claim_reply>(reply.value).refused = std::move(refused);
+    n.core->apply(*p.request, std::move(reply));
+    return std::get<claim_request>(p.request->what);
+  }
+  std::vector<std::string> isolated() {
+    return n.look([](engine& e) { return e.isolated(); });
+  }
+};
+
+TEST_F(Isolated, R13_ItIsLeftForAWhileCountedAndNamed) {
+  EXPECT_THAT(claim({{"bad", "t", "a trigger raises"}}).leave, IsEmpty());
+  EXPECT_THAT(isolated(), ElementsAre("bad"));
+  EXPECT_EQ(n.counters().isolated, 1U);
+  EXPECT_EQ(n.look([](engine& e) { return e.unhealthy(); }), "") << "everything else is delivered";
+  EXPECT_THAT(n.log,
+              ElementsAre("error: event bad (t) cannot be claimed, the node goes on without it: a trigger raises"));
+  EXPECT_THAT(claim({}).leave, ElementsAre("bad"));
+  EXPECT_THAT(isolated(), ElementsAre("bad"));
+
+  n.advance(60s);
+  EXPECT_THAT(claim({{"bad", "t", "a trigger raises"}}).leave, IsEmpty()) << "it is tried again";
+  n.advance(100s);
+  EXPECT_THAT(claim({}).leave, ElementsAre("bad")) << "and left for twice as long";
+  EXPECT_EQ(n.counters().isolated, 1U);
+  EXPECT_THAT(n.log, SizeIs(1)) << "the same error is said once";
+
+  n.advance(21s);
+  EXPECT_THAT(claim({}).leave, IsEmpty());
+  EXPECT_THAT(isolated(), IsEmpty()) << "it could be claimed, or is gone";
+}
+
+// A suspect waits for what is under way; everything else goes on meanwhile.
+class Suspect : public ClaimStep {
+ protected:
+  void SetUp() override {
+    ClaimStep::SetUp();
+    db.put("suspect");
+    crash_holders(2);
+    n.commit("long");
+    long_call = n.start();
+    n.poll();
+  }
+  ticket_ptr long_call;
+};
+
+TEST_F(Suspect, I10_OthersGoOnWhileALongCallRuns) {
+  n.commit("hot");
+  EXPECT_EQ(n.deliver(), "hot");
+  db.put("cold");
+  n.look([](engine& e) { e.wake(); });
+  n.poll_all();
+  EXPECT_EQ(n.deliver(), "cold");
+  n.settle();
+  n.finish(long_call, done);
+  n.settle();
+  n.poll_all();
+  EXPECT_EQ(n.deliver(), "suspect");
+}
+
+TEST_F(Suspect, I10_TheNodeStandsStillForASecondThenGoesOnAndTriesAgain) {
+  db.put("second");
+  n.look([](engine& e) { e.wake(); });
+  n.poll();
+  auto const second = n.start();
+  ASSERT_TRUE(second);
+  n.finish(long_call, done);
+  n.settle();
+  n.poll_all();
+  n.commit("during");
+  EXPECT_EQ(db.row("during").locked_by, "") << "it waits for the second call";
+  n.advance(1001ms);
+  n.poll_all();
+  EXPECT_EQ(n.deliver(), "during") << "not longer than a second";
+  n.settle();
+  n.finish(second, done);
+  n.settle();
+  n.poll_all();
+  EXPECT_EQ(n.deliver(), "suspect");
+}
+
+TEST_F(Suspect, I10_AfterSomebodyElseTookItTheNodeLooksAtOnce) {
+  stepper other{db, "other"};
+  other.open();
+  other.poll_all();
+  EXPECT_EQ(other.deliver(), "suspect");
+  other.settle();
+  n.finish(long_call, done);
+  n.settle();
+  db.put("waits");
+  n.look([](engine& e) { e.wake(); });
+  n.poll_all();
+  EXPECT_EQ(n.deliver(), "waits") << "without waiting for the interval";
+}
+
+TEST_F(ClaimStep, ALimitedRouteTakesAtMostHalfOfTheSlots) {
+  stepper wide{db, "wide", [](node_settings& s) {
+                 listeners l;
+                 l.on("slow", [](delivery const&) {}, {.max_in_flight = 400});
+                 l.on("t", [](delivery const&) {});
+                 s.routes = l.release();
+                 s.engine.workers = 1000;
+               }};
+  wide.open();
+  for (int i = 0; i < 2000; ++i) db.put("s" + std::to_string(i), "slow");
+  std::vector<ticket_ptr> running;
+  for (int round = 0; round < 60; ++round) {
+    wide.look([](engine& e) { e.wake(); });
+    wide.poll();
+    while (auto t = wide.start()) running.push_back(std::move(t));
+  }
+  EXPECT_THAT(running, SizeIs(400));
+  EXPECT_LE(wide.counters().held, 550U) << "half of the thousand slots, and the last claim";
+  db.put("other");
+  wide.look([](engine& e) { e.wake(); });
+  wide.poll_all();
+  EXPECT_EQ(wide.deliver(), "other");
+  // And the rest follows.
+  while (!running.empty()) {
+    for (auto const& t : std::exchange(running, {})) wide.finish(t, done);
+    wide.settle();
+    wide.poll_all();
+    while (auto t = wide.start()) running.push_back(std::move(t));
+  }
+  wide.settle();
+  EXPECT_EQ(db.store->inspect().counts().pending(), 0U);
+}
+
+TEST_F(ClaimStep, AnotherProgramsLockIsSaidOnce) {
+  for (int i = 0; i < 2; ++i) {
+    n.look([](engine& e) { e.wake(); });
+    auto const p = n.core->plan_poll();
+    ASSERT_TRUE(p.request);
+    auto reply = perform(n.core->store(), *p.request, "n", n.core->held_lock());
+    std::get<claim_reply>(reply.value).foreign_owner = "java-1";
+    n.core->apply(*p.request, std::move(reply));
+  }
+  EXPECT_THAT(n.log, ElementsAre(HasSubstr("warning: another program, 'java-1', dispatches from this table too")));
 }
 
 }  // namespace

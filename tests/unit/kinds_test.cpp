@@ -779,7 +779,11 @@ TEST_F(Stepped, StopSaysWhetherEverythingWasFinished) {
 }
 
 TEST_F(Stepped, SomethingWithoutEndIsAnError) {
-  l.on("t", [](delivery const&) { return result{defer{0ms}}; });
+  l.on("t",
+       [](delivery const&) {
+         return result{failed{"never", 0ms}};
+       },
+       {.retry = retry_policy{.max_attempts = 1'000'000}});
   make();
   write("a");
   EXPECT_THROW(n->run_until_idle(), error);

@@ -185,13 +185,17 @@ TEST_F(Node, I9_NothingIsLoggedOnAWritersThread) {
   auto n = single_node(std::move(o));
   n.start();
   ASSERT_TRUE(eventually([&] { return n.health().active; }));
-  for (int i = 0; i < 5; ++i) commit(n, "e" + std::to_string(i));
+  std::thread::id writer;
+  std::thread{[&] {
+    writer = std::this_thread::get_id();
+    for (int i = 0; i < 5; ++i) commit(n, "e" + std::to_string(i));
+  }}.join();
   EXPECT_EQ(n.counters().hot_dropped, 4U);
   gate.count_down();
   ASSERT_TRUE(eventually([&] { return store_->inspect().counts().done == 5; }));
   n.stop();
   EXPECT_FALSE(loggers.empty());
-  EXPECT_FALSE(loggers.contains(std::this_thread::get_id()));
+  EXPECT_FALSE(loggers.contains(writer));
 }
 
 TEST_F(Node, StopFromAListenerIsAWish) {
@@ -229,7 +233,9 @@ TEST_F(Node, WritersOutliveIt) {
   std::optional<writer> w;
   memory::transaction open_tx{*store_};
   {
-    auto n = single_node(options());
+    auto o = options();
+    o.drain = 1ms;  // it would wait for the transaction
+    auto n = single_node(std::move(o));
     n.start();
     w = n.writer();
     w->write(open_tx, "t", "1", {.id = "during"});

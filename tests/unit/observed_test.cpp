@@ -11,6 +11,7 @@
 #include <outbox/testing.hpp>
 
 #include "sim/forwarding_store.hpp"
+#include "support/log_lines.hpp"
 #include "support/waiting.hpp"
 
 namespace outbox {
@@ -38,9 +39,7 @@ class Observed : public ::testing::Test {
     o.clock = clock;
     o.metrics = figures;
     o.retry = {.max_attempts = 2, .backoff = {.base = 100ms, .cap = 100ms}};
-    o.log = [this](log_level level, std::string_view text) {
-      log.push_back(std::string{name(level)} + ": " + std::string{text});
-    };
+    o.log = [this](log_level level, std::string_view text) { log.push_back(log_line(level, text)); };
     return o;
   }
   void write(node& n, std::string const& id, std::string const& type = "t", event_options o = {}) {
@@ -141,7 +140,9 @@ TEST_F(Observed, AnErrorThatIsNotTransientIsLoggedAsOneOnce) {
     clock->advance(10s);
     n.run_until_idle();
   }
-  EXPECT_EQ(std::ranges::count_if(log, [](auto const& line) { return line.starts_with("error: cannot claim"); }), 1);
+  EXPECT_EQ(std::ranges::count_if(
+                log, [](auto const& line) { return line.starts_with("error: the store refuses (cannot claim)"); }),
+            1);
 }
 
 TEST_F(Observed, AnInterceptorThatThrowsIsAFailureUpToItsEnd) {

@@ -64,9 +64,10 @@ TEST(Options, EveryModeHasTheDefaultsOfItsRowInTheSeeds) {
   EXPECT_TRUE(ordered.engine.exclusive);
   EXPECT_EQ(ordered.engine.workers, 1U);
   EXPECT_EQ(ordered.engine.retry.max_attempts, 1);
-  EXPECT_EQ(age_purge_options{}.keep, 24h);
+  EXPECT_EQ(age_purge_options{}.keep, 7 * 24h);
+  EXPECT_FALSE(purge_options{}.dead) << "what died stays until somebody looks at it";
   EXPECT_EQ(age_purge_options{}.batch, 500U);
-  EXPECT_EQ(age_purge_options{}.every, 30min);
+  EXPECT_EQ(age_purge_options{}.every, 1h);
 }
 
 TEST(Metrics, NamesHaveThePrefix) {
@@ -112,7 +113,7 @@ TEST(Options, WriterOnlyIsCheckedToo) {
     EXPECT_EQ(e.field(), "purge.keep");
   }
   EXPECT_THROW(static_cast<void>(writer_only({})), error) << "no store";
-  EXPECT_EQ(age_purge_options{}.keep, 24h);
+  EXPECT_EQ(age_purge_options{}.keep, 7 * 24h);
   EXPECT_EQ(age_purge_options{}.batch, 500U);
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/node_core.hpp"
+#include "support/log_lines.hpp"
 
 namespace outbox::core {
 
@@ -72,9 +73,7 @@ class stepper {
                                  return f;
                                }),
                            t.clock, std::move(name));
-    s.log = [this](log_level level, std::string_view text) {
-      log.push_back(std::string{outbox::name(level)} + ": " + std::string{text});
-    };
+    s.log = [this](log_level level, std::string_view text) { log.push_back(log_line(level, text)); };
     if (change) change(s);
     core = std::make_shared<node_core>(std::move(s));
   }

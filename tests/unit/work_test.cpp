@@ -68,7 +68,7 @@ TEST_F(Work, DeadIsAtOnceAndNotCounted) {
   EXPECT_EQ(r.status, event_status::dead);
   EXPECT_EQ(r.attempts, 0);
   EXPECT_EQ(r.last_error, "rejected");
-  EXPECT_THAT(n.log, ElementsAre("error: event a (t) is DEAD: rejected"));
+  EXPECT_THAT(n.log, ElementsAre("error: event a (t) of route 't' is DEAD: rejected"));
 }
 
 TEST_F(Work, I3_TheLastAttemptIsCountedAndKills) {
@@ -172,6 +172,30 @@ TEST_F(Work, WhatListenersThrowIsAnAnswerToo) {
   EXPECT_EQ(std::get<failed>(waiting.value()).after, 3s);
   EXPECT_TRUE(std::holds_alternative<dead>(thrown([] { throw permanent_failure{"never"}; }).value()));
   EXPECT_TRUE(std::holds_alternative<failed>(thrown([] { throw 42; }).value()));
+}
+
+TEST_F(Work, ADeferralWithoutADelayWaitsForTheBaseOfTheBackoff) {
+  for (auto const delay : {0ms, -5000ms}) {
+    n.commit("a" + std::to_string(delay.count()));
+    n.deliver(defer{delay});
+    n.settle();
+    auto const r = db.row("a" + std::to_string(delay.count()));
+    EXPECT_EQ(r.available_at, db.store->now() + 200ms);
+    EXPECT_EQ(r.attempts, 0);
+  }
+  n.commit("b");
+  n.deliver(defer{1ms});
+  n.settle();
+  EXPECT_EQ(db.row("b").available_at, db.store->now() + 1ms) << "one that is asked for is kept";
+}
+
+TEST_F(Work, TheLogOfAnUnroutableEventNamesTheOptionThatKeepsIt) {
+  db.put("a", "nobody.listens");
+  n.look([](engine& e) { e.wake(); });
+  n.poll_all();
+  n.work();
+  n.settle();
+  EXPECT_THAT(n.log, ::testing::Contains(HasSubstr("unroutable::leave")));
 }
 
 }  // namespace
