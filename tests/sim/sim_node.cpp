@@ -161,7 +161,10 @@ void sim_node::finish_stop() {
       core_->with_engine([](core::engine& e) { return e.drained() && e.unsettled() == 0 && e.open_births() == 0; });
   world_.trace(index_, clean ? "has stopped" : "exits with work left");
   if (clean) core_->farewell();
-  if (clean) world_.judge().stopped(incarnation_);
+  if (clean) {
+    world_.judge().stopped(incarnation_);
+    stopped_.insert(life_);
+  }
   end_life();
 }
 
@@ -174,6 +177,11 @@ void sim_node::in_process(int life, std::function<void()> what) {
     return;
   }
   what();
+}
+
+void sim_node::in_application(int life, std::function<void()> what) {
+  if (stopped_.contains(life)) return what();
+  in_process(life, std::move(what));
 }
 
 template <class Plan, class Send>

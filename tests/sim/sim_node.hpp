@@ -3,6 +3,7 @@
 
 #include <list>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "core/node_core.hpp"
@@ -29,6 +30,9 @@ class sim_node {
 
   /// Runs `what` in this process: later if it is frozen, never if this life is over by then.
   void in_process(int life, std::function<void()> what);
+
+  /// The same for the application, whose process may live on after its node has stopped with nothing left to do.
+  void in_application(int life, std::function<void()> what);
 
   /// Lets every loop and worker that is idle look for something to do.
   void pump();
@@ -60,6 +64,7 @@ class sim_node {
   world& world_;
   int index_;
   int life_ = 0;
+  std::set<int> stopped_;  ///< Lives that ended so.
   std::string incarnation_;
   std::shared_ptr<testing::faulty_store> store_;
   std::shared_ptr<core::node_core> core_;

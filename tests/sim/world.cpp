@@ -283,7 +283,7 @@ void world::abandon_and_retry(std::shared_ptr<caller> const& first) {
     other.in_process(other.life(), [this, second, &other] {
       second->core.lock()->write(join(second->tx), second->events);
       at(milliseconds{random_.below(30)}, [this, second, &other, life = other.life()] {
-        other.in_process(life, [this, second] { end_transaction(second); });
+        other.in_application(life, [this, second] { end_transaction(second); });
       });
       other.pump();
     });
@@ -297,7 +297,7 @@ void world::abandon_and_retry(std::shared_ptr<caller> const& first) {
 
 // What a hook does after a commit, within the call that ended the transaction.
 void world::follow_up(int index) {
-  if (!chaos_ || server_away() || !random_.chance(profile_.follow_up)) return;
+  if (!chaos_ || server_away() || !node(index).alive() || !random_.chance(profile_.follow_up)) return;
   note("hook writes in a transaction of its own");
   caller c{*this, node(index), std::make_shared<counted>(open_transactions_)};
   write_some(c, 1);
@@ -335,7 +335,8 @@ void world::begin_transaction(int index, std::shared_ptr<counted> open) {
         is_long ? random_.below(static_cast<std::uint64_t>(profile_.lease.count()) * 3 / 2) : random_.below(30);
     trace(index,
           "writes " + c->kept.front() + " to e" + std::to_string(written_) + (is_long ? " in a long transaction" : ""));
-    at(milliseconds{hold}, [this, c, &n, life = n.life()] { n.in_process(life, [this, c] { end_transaction(c); }); });
+    at(milliseconds{hold},
+       [this, c, &n, life = n.life()] { n.in_application(life, [this, c] { end_transaction(c); }); });
     n.pump();
   });
 }
