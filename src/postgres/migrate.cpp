@@ -161,7 +161,8 @@ void number_rows(PGconn* c, std::string const& table, std::string const& schema)
       "false)");
 }
 
-// Rows keep their order as seq; those that were locked are free: whoever held them is another program.
+// Rows keep their order as seq. Another program may be at work on what it has locked: that stays locked, for as long as
+// a lease.
 void adopt(PGconn* c, options const& o, std::string const& schema, columns const& have, migration& report) {
   auto const t = [&](std::string_view sql) { return with_table(sql, o.table, schema); };
   run(c, t("LOCK TABLE outbox_event IN ACCESS EXCLUSIVE MODE"));
@@ -176,7 +177,8 @@ void adopt(PGconn* c, options const& o, std::string const& schema, columns const
   run(c, t("ALTER TABLE outbox_event " + added + (added.empty() || changed.empty() ? "" : ", ") + changed));
   // Columns that were just added have a default, which is not what is known of old rows.
   std::string known =
-      "locked_by = NULL, locked_at = NULL, lease_until = NULL, done_at = CASE WHEN status IN (1, 3) THEN "
+      "locked_by = CASE WHEN status IN (0, 2) AND locked_at IS NOT NULL THEN locked_by END, locked_at = CASE WHEN "
+      "status IN (0, 2) THEN locked_at END, lease_until = NULL, done_at = CASE WHEN status IN (1, 3) THEN "
       "coalesce(done_at, created_at) END";
   if (!have.contains("inserted_at")) known += ", inserted_at = created_at";
   if (!have.contains("written_by")) known += ", written_by = NULL";

@@ -242,6 +242,8 @@ struct postgres_store::chosen_rows {
   std::size_t next_window = 0;  ///< Not 0: not all was seen that must be.
 
   [[nodiscard]] std::size_t size() const noexcept { return ids.size() + killed.size(); }
+  [[nodiscard]] std::string const& first_id() const { return ids.empty() ? killed.front().id : ids.front(); }
+  [[nodiscard]] std::string const& first_type() const { return ids.empty() ? killed.front().type : types.front(); }
 };
 
 // Two round trips: what is due, then the taking of what was chosen. The rows are locked in between, so nobody else
@@ -254,36 +256,41 @@ claim_reply postgres_store::claim(claim_request const& request) {
 }
 
 // One row that cannot be changed fails the statement for all. Half as many are tried then, and half of that, until the
-// row is alone: the claim goes on without it.
+// row is alone; the claim goes on without it. What was taken so far is released by its token if a later part fails.
 claim_reply postgres_store::claim_or_isolate(driver& d, claim_request request) {
   constexpr std::size_t no_limit = SIZE_MAX;
-  std::vector<refused_row> refused;
+  claim_reply whole;
   std::size_t most = no_limit;
   for (std::size_t tries = 0;; ++tries) {
-    claim_reply reply;
+    claim_reply part;
     chosen_rows chosen;
     // One more than may be taken tells whether there is more; and further, if rows that must be left fill the window.
     for (auto window = std::min(request.limit, widest) + 1; window > 0; window = chosen.next_window) {
-      reply = {};
-      chosen = choose(request, ask(d, request, window), window, most, reply);
+      part = {};
+      chosen = choose(request, ask(d, request, window), window, most, part);
     }
     try {
-      take(d, request, chosen, reply);
-      reply.refused = std::move(refused);
-      return reply;
+      take(d, request, chosen, part);
     } catch (error const& e) {
       if (e.transient() || request.in_order || chosen.size() == 0 || tries == most_isolation_tries) throw;
       result_handle const undone{PQexec(d.raw(), "ROLLBACK")};
-      if (chosen.size() > 1) {
-        most = chosen.size() / 2;
-        continue;
-      }
-      bool const kill = chosen.ids.empty();
-      refused.push_back({kill ? chosen.killed.front().id : chosen.ids.front(),
-                         kill ? chosen.killed.front().type : chosen.types.front(), e.what()});
-      request.leave.push_back(refused.back().id);
-      most = no_limit;
+      most = std::max<std::size_t>(1, chosen.size() / 2);
+      if (chosen.size() > 1) continue;
+      whole.refused.push_back({chosen.first_id(), chosen.first_type(), e.what()});
+      request.leave.push_back(chosen.first_id());
+      continue;
     }
+    bool const all = most == no_limit || !part.more || chosen.ids.size() >= request.limit;
+    request.limit -= std::min(request.limit, chosen.ids.size());
+    part.refused = std::move(whole.refused);
+    if (!whole.rows.empty()) part.oldest_lag = whole.oldest_lag;
+    std::ranges::move(part.rows, std::back_inserter(whole.rows));
+    std::ranges::move(part.killed, std::back_inserter(whole.killed));
+    part.rows = std::move(whole.rows);
+    part.killed = std::move(whole.killed);
+    whole = std::move(part);
+    if (all) return whole;
+    most *= 2;
   }
 }
 

@@ -62,15 +62,15 @@ void refuse_unknown_columns(std::string const& table, std::vector<std::string> c
   }
 }
 
-// The old table is renamed, the new one made, the rows copied in their order, the old one dropped. Rows that were
-// locked are free: whoever held them is another program.
+// The old table is renamed, the new one made, the rows copied in their order, the old one dropped. Another program may
+// be at work on what it has locked: that stays locked, for as long as a lease.
 void adopt(sqlite3* db, std::string const& table, std::vector<std::string> const& have) {
   std::string columns;
   for (std::size_t at = 0; at < adoptable_columns.size();) {
     auto const end = std::min(adoptable_columns.find(", ", at), adoptable_columns.size());
     std::string const name{adoptable_columns.substr(at, end - at)};
     at = end + 2;
-    if (name == "locked_by" || name == "locked_at" || std::ranges::find(have, name) == have.end()) continue;
+    if (std::ranges::find(have, name) == have.end()) continue;
     columns += (columns.empty() ? "" : ", ") + name;
   }
   auto const t = [&](std::string const& sql) { return with_table(sql, table); };
@@ -80,6 +80,7 @@ void adopt(sqlite3* db, std::string const& table, std::vector<std::string> const
             " FROM outbox_event_adopted ORDER BY created_at, event_id"));
   // Terminal rows of such a table may lack their end; purge counts from it.
   run(db, t("UPDATE outbox_event SET done_at = created_at WHERE status IN (1, 3) AND done_at IS NULL"));
+  run(db, t("UPDATE outbox_event SET locked_by = NULL, locked_at = NULL WHERE status IN (1, 3) OR locked_at IS NULL"));
   run(db, t("DROP TABLE outbox_event_adopted"));
 }
 

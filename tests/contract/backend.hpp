@@ -33,6 +33,13 @@ class backend {
   /// Returns when no transaction that was under way before can still commit something: others use the same server.
   virtual void wait_for_earlier_transactions() {}
 
+  /// Runs a statement of another program's on the table, which it calls outbox_event. False: no other program can
+  /// reach it.
+  virtual bool run_sql(std::string const& /*statement*/) { return false; }
+
+  /// Has every change of this row fail, as a trigger of the user's would. False: there are no triggers.
+  virtual bool refuse_changes_of(std::string const& /*id*/) { return false; }
+
   /// A second database of the same kind.
   virtual std::unique_ptr<backend> other() = 0;
 };

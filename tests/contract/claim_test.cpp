@@ -345,5 +345,49 @@ TYPED_TEST(Claim, I6_SeveralThreadsNeverGetTheSameRow) {
   EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), static_cast<std::size_t>(rows));
 }
 
+TYPED_TEST(Claim, RowsThatItIsToldToLeaveAreLeft) {
+  this->put({"a", "b", "c"});
+  auto r = this->request("n/1");
+  r.leave = {"a", "c", "not there"};
+  EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("b"));
+}
+
+TYPED_TEST(Claim, FromAFloorItTakesEverythingThatIsDueFromThereOn) {
+  this->put({"a"});
+  this->advance(1min);
+  this->put({"b", "c"});
+  auto r = this->request("n/1");
+  r.floor = this->row("b").available_at;
+  EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("b", "c")) << "and looks no further back";
+  r.token = "n/2";
+  r.floor.reset();
+  EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("a"));
+}
+
+TYPED_TEST(Claim, WithinItsReachItTakesEverything) {
+  this->put({"a"});
+  this->advance(1min);
+  this->put({"b"});
+  auto r = this->request("n/1");
+  r.reach = 30s;
+  EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("b")) << "and looks no further back";
+  r.token = "n/2";
+  r.reach = 10min;
+  EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("a"));
+}
+
+TYPED_TEST(Claim, ItsFloorIsBehindWhatItSawAndBeforeWhatItLeft) {
+  this->put({"a", "b", "c"});
+  auto r = this->request("n/1");
+  r.limit = 1;
+  auto const first = this->s().claim(r);
+  ASSERT_TRUE(first.floor);
+  EXPECT_LE(*first.floor, this->row("b").available_at);
+  r.token = "n/2";
+  r.floor = first.floor;
+  r.limit = 10;
+  EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("b", "c"));
+}
+
 }  // namespace
 }  // namespace outbox::contract

@@ -1,0 +1,93 @@
+// Other programs on the same table: one that dispatches too, and triggers that the user has made.
+#include "contract/suite.hpp"
+
+namespace outbox::contract {
+namespace {
+
+template <class Backend>
+class Foreign : public StoreContract<Backend> {
+ protected:
+  // As a dispatcher does that knows no leases.
+  bool lock(std::string const& id, std::string const& locked_at = "available_at") {
+    return this->backend_.run_sql("UPDATE outbox_event SET locked_by = 'java-1', locked_at = " + locked_at +
+                                  " WHERE event_id = '" + id + "'");
+  }
+};
+
+TYPED_TEST_SUITE(Foreign, Stores, store_name);
+
+constexpr char const* unreachable = "no other program can reach this store";
+constexpr char const* no_triggers = "this store has no triggers";
+
+TYPED_TEST(Foreign, I7_ARowThatAnotherProgramLockedIsLeftForALease) {
+  this->put({"a", "b"});
+  if (!this->lock("a")) GTEST_SKIP() << unreachable;
+  auto const first = this->claim("n/1");
+  EXPECT_THAT(this->ids(first), ElementsAre("b"));
+  EXPECT_EQ(first.foreign_owner, "java-1");
+  ASSERT_TRUE(first.next_due);
+  EXPECT_LE(*first.next_due, this->row("a").available_at + lease);
+  EXPECT_GT(*first.next_due, first.now);
+  this->advance(lease + 10ms);
+  auto const later = this->claim("n/2");
+  ASSERT_THAT(this->ids(later), ::testing::Contains("a"));
+  EXPECT_EQ(this->row("a").crashes, 0) << "whoever it was, it was no node of ours";
+  EXPECT_EQ(later.foreign_owner, "");
+}
+
+TYPED_TEST(Foreign, I5_InOrderItHoldsUpWhatFollows) {
+  this->put({"a", "b"});
+  if (!this->lock("a")) GTEST_SKIP() << unreachable;
+  this->backend_.wait_for_earlier_transactions();
+  auto r = this->request("n/1");
+  r.in_order = true;
+  EXPECT_THAT(this->s().claim(r).rows, IsEmpty());
+  this->advance(lease + 10ms);
+  r.token = "n/2";
+  EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("a", "b"));
+}
+
+TYPED_TEST(Foreign, ALockWithoutATimeIsNone) {
+  this->put({"a"});
+  if (!this->lock("a", "NULL")) GTEST_SKIP() << unreachable;
+  EXPECT_THAT(this->ids(this->claim("n/1")), ElementsAre("a"));
+  EXPECT_EQ(this->row("a").crashes, 0);
+}
+
+TYPED_TEST(Foreign, R13_ARowThatCannotBeChangedDoesNotHoldUpTheOthers) {
+  this->put({"a", "b", "bad", "c", "worse"});
+  if (!this->backend_.refuse_changes_of("bad") || !this->backend_.refuse_changes_of("worse")) {
+    GTEST_SKIP() << no_triggers;
+  }
+  auto const reply = this->claim("n/1");
+  EXPECT_THAT(this->ids(reply), ElementsAre("a", "b", "c"));
+  ASSERT_THAT(reply.refused, SizeIs(2));
+  EXPECT_EQ(reply.refused.front().id, "bad");
+  EXPECT_EQ(reply.refused.front().type, "order.placed");
+  EXPECT_THAT(reply.refused.front().error, ::testing::HasSubstr("it is stuck"));
+  EXPECT_EQ(reply.refused.back().id, "worse");
+  EXPECT_EQ(this->row("bad").locked_by, "");
+
+  this->put(json_event("d"));
+  auto next = this->request("n/2");
+  next.leave = {"bad", "worse"};
+  auto const second = this->s().claim(next);
+  EXPECT_THAT(this->ids(second), ElementsAre("d"));
+  EXPECT_THAT(second.refused, IsEmpty()) << "they were not tried";
+}
+
+TYPED_TEST(Foreign, R13_NorDoesOneThatCannotDie) {
+  this->put_owned(json_event("bad"), "node/0");
+  if (!this->backend_.run_sql("UPDATE outbox_event SET crashes = 4")) GTEST_SKIP() << unreachable;
+  this->expire();
+  this->put({"a"});
+  ASSERT_TRUE(this->backend_.refuse_changes_of("bad"));
+  auto const reply = this->claim("n/9");
+  EXPECT_THAT(this->ids(reply), ElementsAre("a"));
+  EXPECT_THAT(reply.killed, IsEmpty());
+  ASSERT_THAT(reply.refused, SizeIs(1));
+  EXPECT_EQ(reply.refused.front().id, "bad");
+}
+
+}  // namespace
+}  // namespace outbox::contract
