@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <outbox/error.hpp>
 #include <system_error>
@@ -11,32 +13,79 @@
 namespace outbox::inline v0::sqlite {
 namespace {
 
-class file_lock final : public dispatch_lock {
- public:
-  file_lock(int fd, std::function<std::size_t()> expire) : fd_{fd}, expire_{std::move(expire)} {}
-  ~file_lock() override { ::close(fd_); }
+// How often a lock file that vanishes is opened again before the node stands by for a while.
+constexpr int most_attempts = 10;
 
-  bool held() const noexcept override { return true; }
-  std::size_t expire_others() override { return expire_(); }
+class descriptor {
+ public:
+  explicit descriptor(int fd) noexcept : fd_{fd} {}
+  descriptor(descriptor const&) = delete;
+  descriptor& operator=(descriptor const&) = delete;
+  ~descriptor() { ::close(fd_); }
+  [[nodiscard]] int get() const noexcept { return fd_; }
 
  private:
   int fd_;
-  std::function<std::size_t()> expire_;
 };
+
+// The lock belongs to an open file. Whoever opens the path next locks whatever file is there then, so a file that was
+// removed or replaced locks nobody out any more.
+class file_lock final : public dispatch_lock {
+ public:
+  file_lock(int fd, std::string path, std::function<std::size_t()> expire)
+      : file_{fd}, path_{std::move(path)}, expire_{std::move(expire)} {}
+
+  bool held() const noexcept override {
+    if (!lost_ && !is_at_its_path()) lost_ = true;
+    return !lost_;
+  }
+
+  std::size_t expire_others() override {
+    if (!held()) throw error{errc::unavailable, "the lock file '" + path_ + "' was removed or replaced"};
+    return expire_();
+  }
+
+  // False if somebody else has it.
+  [[nodiscard]] bool try_lock() {
+    if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) return true;
+    if (errno == EWOULDBLOCK) return false;
+    throw error{errc::unavailable, "cannot lock '" + path_ + "': " + std::generic_category().message(errno)};
+  }
+
+ private:
+  [[nodiscard]] bool is_at_its_path() const noexcept {
+    struct ::stat ours {};
+    struct ::stat there {};
+    if (::fstat(file_.get(), &ours) != 0 || ours.st_nlink == 0) return false;
+    if (::stat(path_.c_str(), &there) != 0) return errno != ENOENT && errno != ENOTDIR;
+    return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+  }
+
+  descriptor file_;
+  std::string path_;
+  std::function<std::size_t()> expire_;
+  mutable std::atomic<bool> lost_ = false;
+};
+
+std::unique_ptr<file_lock> open_lock_file(std::string const& path, std::function<std::size_t()> expire) {
+  int const fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    throw error{errc::unavailable,
+                "cannot open the lock file '" + path + "': " + std::generic_category().message(errno)};
+  }
+  return std::make_unique<file_lock>(fd, path, std::move(expire));
+}
 
 }  // namespace
 
 std::unique_ptr<dispatch_lock> try_lock_file(std::string const& path, std::function<std::size_t()> expire) {
-  auto const failed = [&](char const* what) {
-    return error{errc::unavailable, std::string{what} + " '" + path + "': " + std::generic_category().message(errno)};
-  };
-  int const fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) throw failed("cannot open the lock file");
-  auto lock = std::make_unique<file_lock>(fd, std::move(expire));
-  // flock belongs to the open file, not to the process: two nodes of one process exclude each other too.
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return lock;
-  if (errno == EWOULDBLOCK) return nullptr;
-  throw failed("cannot lock");
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    auto lock = open_lock_file(path, expire);
+    // flock belongs to the open file, not to the process: two nodes of one process exclude each other too.
+    if (!lock->try_lock()) return nullptr;
+    if (lock->held()) return lock;  // else it was removed between the opening and the locking
+  }
+  return nullptr;
 }
 
 }  // namespace outbox::inline v0::sqlite

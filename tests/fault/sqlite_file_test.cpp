@@ -1,0 +1,106 @@
+// The files around a database.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <outbox/outbox.hpp>
+#include <outbox/sqlite.hpp>
+
+#include "support/temporary_directory.hpp"
+#include "support/waiting.hpp"
+
+namespace outbox {
+namespace {
+
+using namespace std::chrono_literals;
+
+class SqliteFile : public ::testing::Test {
+ protected:
+  temporary_directory dir;
+  std::string path = dir / "shop.db";
+};
+
+// A cleaner of old files, or a start script, removes the lock file while a node holds it.
+class LockFile : public SqliteFile {
+ protected:
+  struct member {
+    std::atomic<bool> asked = false;  ///< It has got the lock, or stands by.
+    std::optional<node> n;
+    [[nodiscard]] bool active() const { return n->health().active; }
+  };
+
+  void start(member& m) {
+    single_node_options o{.store = sqlite::open(path)};
+    o.poll.every = 20ms;
+    o.log = [&m](log_level, std::string_view text) {
+      if (text.starts_with("dispatching") || text.ends_with("standing by")) m.asked = true;
+    };
+    o.listeners.on("t", [this](delivery const& d) { seen.add(d.id); });
+    m.n.emplace(single_node(std::move(o)));
+    m.n->start();
+    ASSERT_TRUE(eventually([&] { return m.asked.load(); }));
+  }
+  void commit(member& m, std::string const& id) {
+    sqlite::connection db{path};
+    sqlite::transaction tx{db};
+    m.n->writer().write(tx, "t", "1", {.id = id});
+    tx.commit();
+  }
+
+  std::string lock_path = path + "-outbox_event.lock";
+  tally seen;
+};
+
+TEST_F(LockFile, ALockWhoseFileIsRemovedIsLost) {
+  auto const one = sqlite::open(path);
+  auto const two = sqlite::open(path);
+  auto a = one->try_dispatch_lock("a");
+  ASSERT_TRUE(a);
+  EXPECT_TRUE(a->held());
+  ASSERT_EQ(::unlink(lock_path.c_str()), 0);
+  EXPECT_FALSE(a->held());
+  EXPECT_THROW(a->expire_others(), error);
+  auto const b = two->try_dispatch_lock("b");
+  ASSERT_TRUE(b);
+  EXPECT_TRUE(b->held());
+  EXPECT_FALSE(a->held()) << "the file that is there now is another one";
+  a.reset();
+  EXPECT_TRUE(b->held());
+  EXPECT_FALSE(one->try_dispatch_lock("c"));
+}
+
+TEST_F(LockFile, I7_OneOfTwoNodesIsActiveAfterTheFileWasRemoved) {
+  member a;
+  member b;
+  start(a);
+  ASSERT_TRUE(eventually([&] { return a.active(); }));
+  ASSERT_EQ(::unlink(lock_path.c_str()), 0);
+  start(b);
+  ASSERT_TRUE(eventually([&] { return a.active() != b.active(); })) << "both are";
+  commit(a, "x");
+  ASSERT_TRUE(seen.reach(1));
+  EXPECT_TRUE(a.n->stop());
+  EXPECT_TRUE(b.n->stop());
+  EXPECT_EQ(seen.of("x"), 1);
+}
+
+TEST_F(LockFile, I7_ANodeStandsByWhileSomebodyElseHasTheFileThatIsThere) {
+  member a;
+  start(a);
+  ASSERT_TRUE(eventually([&] { return a.active(); }));
+  auto const other = dir / "other.lock";
+  int const fd = ::open(other.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+  ASSERT_EQ(::rename(other.c_str(), lock_path.c_str()), 0);
+  ASSERT_TRUE(eventually([&] { return !a.active(); }));
+  commit(a, "x");
+  EXPECT_EQ(sqlite::open(path)->inspect().find("x")->locked_by, "") << "it is for whoever has the lock";
+  ::close(fd);
+  ASSERT_TRUE(seen.reach(1)) << "it has the lock again";
+  EXPECT_TRUE(a.n->stop());
+  EXPECT_EQ(seen.of("x"), 1);
+}
+
+}  // namespace
+}  // namespace outbox
