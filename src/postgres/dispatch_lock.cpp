@@ -3,19 +3,28 @@
 #include <atomic>
 #include <mutex>
 
+#include "core/fork_guard.hpp"
 #include "postgres/pool.hpp"
 
 namespace outbox::inline v0::postgres {
 namespace {
 
+// How often the session is made again because the process has forked meanwhile.
+constexpr int most_attempts = 10;
+
+// A child that has the session's socket open keeps the session, and with it the lock, alive after this process has
+// died: hence the guard.
 class advisory_lock final : public dispatch_lock {
  public:
   advisory_lock(std::unique_ptr<own_connection> c, std::string_view incarnation, std::string expire_sql)
-      : c_{std::move(c)}, prefix_{std::string{incarnation} + "/"}, expire_sql_{std::move(expire_sql)} {}
+      : c_{std::move(c)},
+        guard_{PQsocket(c_->conn.get())},
+        prefix_{std::string{incarnation} + "/"},
+        expire_sql_{std::move(expire_sql)} {}
 
   // Given back before the session ends, so that whoever stands by need not wait for that.
   ~advisory_lock() override {
-    if (!held_) return;
+    if (!held_ || guard_.in_child()) return;
     try {
       c_->statements.execute("SELECT pg_advisory_unlock_all()");
     } catch (error const&) {  // NOLINT(bugprone-empty-catch): then the end of the session gives it back
@@ -26,7 +35,7 @@ class advisory_lock final : public dispatch_lock {
   bool held() const noexcept override {
     std::unique_lock const lock{mutex_, std::try_to_lock};
     if (!lock) return held_;
-    if (!looks_alive(c_->conn.get())) held_ = false;
+    if (guard_.in_child() || !looks_alive(c_->conn.get())) held_ = false;
     return held_;
   }
 
@@ -42,12 +51,28 @@ class advisory_lock final : public dispatch_lock {
     }
   }
 
+  // False if somebody else has it.
+  [[nodiscard]] bool try_lock(std::string_view table_id) {
+    auto const key = "outbox dispatch " + std::string{table_id};
+    held_ = false;
+    c_->statements.execute("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", {std::string_view{key}},
+                           [&](sql::row const& r) {
+                             held_ = r.integer(0) != 0;
+                             return false;
+                           });
+    return held_;
+  }
+
+  // False behind a pooler.
+  [[nodiscard]] bool has_own_session() const noexcept { return c_->statements.keeps(); }
+
  private:
   mutable std::mutex mutex_;
   std::unique_ptr<own_connection> c_;
+  core::fork_guard guard_;
   std::string prefix_;
   std::string expire_sql_;
-  mutable std::atomic<bool> held_ = true;
+  mutable std::atomic<bool> held_ = false;
 };
 
 }  // namespace
@@ -55,22 +80,20 @@ class advisory_lock final : public dispatch_lock {
 std::unique_ptr<dispatch_lock> try_advisory_lock(std::string const& connection_string, milliseconds timeout,
                                                  std::string_view table_id, std::string_view incarnation,
                                                  std::string expire_sql) {
-  auto c = connect_own(connection_string, timeout);
-  if (!c->statements.keeps()) {
-    throw error{
-        errc::store_failure,
-        "this mode needs a lock that lasts as long as its session, and a pooler between this node and the server "
-        "gives sessions to others: connect to the server itself, or use multi_node"};
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    auto const forks = core::fork_guard::forks();
+    auto lock = std::make_unique<advisory_lock>(connect_own(connection_string, timeout), incarnation, expire_sql);
+    if (forks != core::fork_guard::forks()) continue;  // a child may have the socket
+    if (!lock->has_own_session()) {
+      throw error{
+          errc::store_failure,
+          "this mode needs a lock that lasts as long as its session, and a pooler between this node and the server "
+          "gives sessions to others: connect to the server itself, or use multi_node"};
+    }
+    if (!lock->try_lock(table_id)) return nullptr;
+    return lock;
   }
-  auto const key = "outbox dispatch " + std::string{table_id};
-  bool locked = false;
-  c->statements.execute("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", {std::string_view{key}},
-                        [&](sql::row const& r) {
-                          locked = r.integer(0) != 0;
-                          return false;
-                        });
-  if (!locked) return nullptr;
-  return std::make_unique<advisory_lock>(std::move(c), incarnation, std::move(expire_sql));
+  return nullptr;
 }
 
 }  // namespace outbox::inline v0::postgres

@@ -10,10 +10,12 @@
 #include <outbox/error.hpp>
 #include <system_error>
 
+#include "core/fork_guard.hpp"
+
 namespace outbox::inline v0::sqlite {
 namespace {
 
-// How often a lock file that vanishes is opened again before the node stands by for a while.
+// How often a lock file that vanishes, or leaks into a child, is opened again before the node stands by for a while.
 constexpr int most_attempts = 10;
 
 class descriptor {
@@ -33,10 +35,15 @@ class descriptor {
 class file_lock final : public dispatch_lock {
  public:
   file_lock(int fd, std::string path, std::function<std::size_t()> expire)
-      : file_{fd}, path_{std::move(path)}, expire_{std::move(expire)} {}
+      : file_{fd}, guard_{fd}, path_{std::move(path)}, expire_{std::move(expire)} {}
+
+  // Given back explicitly: a child that was forked a moment ago may have the file open for an instant longer.
+  ~file_lock() override {
+    if (!guard_.in_child()) ::flock(file_.get(), LOCK_UN);
+  }
 
   bool held() const noexcept override {
-    if (!lost_ && !is_at_its_path()) lost_ = true;
+    if (!lost_ && (guard_.in_child() || !is_at_its_path())) lost_ = true;
     return !lost_;
   }
 
@@ -62,6 +69,7 @@ class file_lock final : public dispatch_lock {
   }
 
   descriptor file_;
+  core::fork_guard guard_;
   std::string path_;
   std::function<std::size_t()> expire_;
   mutable std::atomic<bool> lost_ = false;
@@ -80,7 +88,9 @@ std::unique_ptr<file_lock> open_lock_file(std::string const& path, std::function
 
 std::unique_ptr<dispatch_lock> try_lock_file(std::string const& path, std::function<std::size_t()> expire) {
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    auto const forks = core::fork_guard::forks();
     auto lock = open_lock_file(path, expire);
+    if (forks != core::fork_guard::forks()) continue;  // a child may have the file open, and would share the lock
     // flock belongs to the open file, not to the process: two nodes of one process exclude each other too.
     if (!lock->try_lock()) return nullptr;
     if (lock->held()) return lock;  // else it was removed between the opening and the locking
