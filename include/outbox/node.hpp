@@ -41,6 +41,10 @@ class event_id {
 /// course, belongs to one thread at a time). It works before `start()` and after `stop()` too: rows are then left to a
 /// poller.
 ///
+/// A child made by fork() may use it too, on a connection of its own that it opened after the fork. None of the node's
+/// threads live there, so its rows are left to the poller of whatever node runs elsewhere. Everything else of a node
+/// belongs to the process that made it.
+///
 /// All of it throws `error`: no_transaction before any SQL, invalid_event before any SQL, else what the database says.
 /// It never waits for a listener, and holds no lock while the database works.
 class OUTBOX_CORE_EXPORT writer {

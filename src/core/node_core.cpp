@@ -1,5 +1,7 @@
 #include "core/node_core.hpp"
 
+#include <unistd.h>
+
 #include <outbox/listener.hpp>
 #include <outbox/version.hpp>
 
@@ -20,6 +22,7 @@ std::string about(node_settings const& s) {
 
 node_core::node_core(node_settings settings)
     : settings_{std::move(settings)},
+      process_{::getpid()},
       engine_{settings_.engine, *settings_.routes},
       log_{settings_.log, about(settings_)} {}
 

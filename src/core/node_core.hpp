@@ -4,6 +4,8 @@
 // Writers and transactions hold it by a weak or shared pointer, so that they may outlive the node.
 #pragma once
 
+#include <sys/types.h>
+
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -125,6 +127,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   void publish(std::unique_lock<std::mutex>& lock) noexcept;
 
   node_settings settings_;
+  ::pid_t const process_;  ///< The one that made the node: its forked children have none of the node's threads.
   std::mutex mutex_;
   engine engine_;
   std::shared_ptr<dispatch_lock> dispatch_lock_;

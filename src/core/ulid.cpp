@@ -1,5 +1,6 @@
 #include "core/ulid.hpp"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -26,6 +27,10 @@ class ulid_source {
     return to_string(last_);
   }
 
+  // Around a fork: a child that is made while another thread has the lock would wait for that thread for ever.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
  private:
   void reseed() {
     std::random_device entropy;
@@ -40,6 +45,11 @@ class ulid_source {
   std::mt19937_64 random_;  // NOLINT(cert-msc51-cpp): seeded before its first use
   ulid last_;
 };
+
+ulid_source& source() {
+  static ulid_source one;
+  return one;
+}
 
 }  // namespace
 
@@ -69,8 +79,10 @@ ulid next_ulid(ulid const& last, std::uint64_t milliseconds, std::uint16_t rando
 }  // namespace core
 
 std::string new_event_id() {
-  static core::ulid_source source;
-  return source.next();
+  static int const failed =
+      ::pthread_atfork([] { core::source().lock(); }, [] { core::source().unlock(); }, [] { core::source().unlock(); });
+  static_cast<void>(failed);  // for want of memory only
+  return core::source().next();
 }
 
 }  // namespace outbox::inline v0

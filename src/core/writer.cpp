@@ -1,4 +1,6 @@
 // Writing: birth, INSERT, and what happens when the transaction ends.
+#include <unistd.h>
+
 #include <outbox/error.hpp>
 #include <outbox/hooks.hpp>
 #include <outbox/node.hpp>
@@ -155,11 +157,20 @@ std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const
   for (auto const& e : events) check_limits(e, settings_.limits);
   if (events.empty()) return {};
 
-  auto r = with_engine_quietly([&](engine& e) { return e.register_births(events, now()); });
+  // A forked child has none of the node's threads, and the parent's threads may have held the engine's lock when it was
+  // forked: the child leaves the engine alone, and its rows to a poller.
+  bool const forked = ::getpid() != process_;
+  auto const self = forked ? std::weak_ptr<node_core>{} : weak_from_this();
+  engine::registration r;
+  if (forked) {
+    r.owned.assign(events.size(), false);
+  } else {
+    r = with_engine_quietly([&](engine& e) { return e.register_births(events, now()); });
+  }
   std::shared_ptr<birth_observer> observer;
   try {
     // Enlisted before the INSERT: what can fail for want of memory fails while nothing is written.
-    observer = std::make_shared<birth_observer>(weak_from_this(), r, settings_.hook, events);
+    observer = std::make_shared<birth_observer>(self, r, settings_.hook, events);
     bool const reports = tx.enlist(observer);
     if (!reports && r.birth) {
       with_engine_quietly([&](engine& e) { e.cancel(*r.birth); });
@@ -171,7 +182,7 @@ std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const
     if (observer) observer->disarm();
     throw;
   }
-  if (settings_.hook) guarded(weak_from_this(), [&] { settings_.hook->after_write(events); });
+  if (settings_.hook) guarded(self, [&] { settings_.hook->after_write(events); });
   std::vector<event_id> ids;
   ids.reserve(events.size());
   for (auto const& e : events) ids.emplace_back(e.id());

@@ -8,6 +8,7 @@
 
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
+#include <thread>
 
 #include "core/fork_guard.hpp"
 #include "support/forked.hpp"
@@ -47,6 +48,12 @@ class SqliteFork : public ::testing::Test {
     o.listeners.on("t", [this](delivery const& d) { seen.add(d.id); });
     return single_node(std::move(o));
   }
+  void commit(writer const& w, std::string const& id) {
+    sqlite::connection db{path};
+    sqlite::transaction tx{db};
+    w.write(tx, "t", "1", {.id = id});
+    tx.commit();
+  }
 
   temporary_directory dir;
   std::string path = dir / "shop.db";
@@ -80,6 +87,53 @@ TEST_F(SqliteFork, AChildThatDropsTheLockDoesNotGiveItBack) {
   EXPECT_FALSE(sqlite::open(path)->try_dispatch_lock("m")) << "it is free";
   lock.reset();
   EXPECT_TRUE(sqlite::open(path)->try_dispatch_lock("m"));
+}
+
+// Its engine has no threads, and gives out the same tokens as its parent's.
+TEST_F(SqliteFork, I1_I7_EventsThatAChildWritesAreLeftToThePoller) {
+  auto n = make_node();
+  n.run_until_idle();
+  commit(n.writer(), "before");
+  ASSERT_NE(sqlite::open(path)->inspect().find("before")->locked_by, "") << "the parent delivers its own";
+  auto const w = n.writer();
+  ASSERT_EQ(in_child([&] {
+              commit(w, "child");
+              return 0;
+            }),
+            0);
+  auto const row = sqlite::open(path)->inspect().find("child");
+  ASSERT_TRUE(row);
+  EXPECT_EQ(row->locked_by, "") << "nobody will deliver what the child's engine owns";
+  commit(w, "after");
+  n.run_until_idle();
+  for (auto const* id : {"before", "child", "after"}) {
+    EXPECT_EQ(seen.of(id), 1) << id;
+    EXPECT_EQ(sqlite::open(path)->inspect().find(id)->crashes, 0) << id;
+  }
+}
+
+// What a lock of another thread guards at the moment of the fork stays locked in the child for ever.
+TEST_F(SqliteFork, AChildIsNotHeldUpByWhatAnotherThreadOfTheParentDoes) {
+  auto n = make_node();
+  n.run_until_idle();
+  auto const w = n.writer();
+  std::jthread busy{[&](std::stop_token const& stop) {
+    while (!stop.stop_requested()) {
+      static_cast<void>(new_event_id());
+      static_cast<void>(n.counters());  // takes the engine's lock
+    }
+  }};
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_EQ(in_child([&] {
+                commit(w, new_event_id());
+                return 0;
+              }),
+              0);
+  }
+  busy.request_stop();
+  busy.join();
+  n.run_until_idle();
+  EXPECT_EQ(seen.total(), 50U);
 }
 
 }  // namespace
