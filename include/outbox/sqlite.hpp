@@ -23,7 +23,7 @@ struct options {
   std::string table = "outbox_event";
 
   /// How long the store's own statements wait for the database's lock before they fail and are tried again later.
-  /// Default 5 s.
+  /// Default 5 s. From 0, which does not wait, to 10 min.
   std::chrono::milliseconds busy_timeout{5000};
 
   /// True: `open()` creates what is missing and upgrades what is older. Default true. False: it only checks.
@@ -36,8 +36,9 @@ struct options {
 /// Opens the store in the file `path`, which is created if need be, in WAL mode and with `synchronous=FULL` on the
 /// store's connections: what is committed survives a power failure. Several processes may open the same file.
 ///
-/// Throws `error`: invalid_option (table, or a path that is no file, as ":memory:"), unavailable (cannot open, locked),
-/// store_failure (not a database, or a schema that is newer than this library, or older with `migrate` off).
+/// Throws `error`: invalid_option (table, busy_timeout, or a path that is no file, as ":memory:"), unavailable (cannot
+/// open, locked), store_failure (not a database, or a schema that is newer than this library, or older with `migrate`
+/// off).
 [[nodiscard]] OUTBOX_SQLITE_EXPORT std::shared_ptr<store> open(std::string const& path, options o = {});
 
 /// What `migrate` did.
@@ -48,6 +49,7 @@ enum class migration { nothing, created, adopted };
 OUTBOX_SQLITE_EXPORT migration migrate(std::string const& path, options const& o = {});
 
 /// A connection for programs that have none: WAL, `synchronous=FULL`, waits for locks. Used by one thread at a time.
+/// `busy_timeout` has the limits of `options::busy_timeout`. Throws like `open`.
 class OUTBOX_SQLITE_EXPORT connection {
  public:
   explicit connection(std::string const& path,

@@ -60,7 +60,14 @@ error error_of(sqlite3* db, int code, std::string_view doing) {
   return error{code_of(code), text};
 }
 
+void check_busy_timeout(std::chrono::milliseconds busy_timeout) {
+  if (busy_timeout >= std::chrono::milliseconds{0} && busy_timeout <= longest_busy_timeout) return;
+  throw error::about(errc::invalid_option, "busy_timeout",
+                     "is " + std::to_string(busy_timeout.count()) + " ms, it must be 0 to 10 min");
+}
+
 handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout) {
+  check_busy_timeout(busy_timeout);
   sqlite3* raw = nullptr;
   // Each of our connections is used by one thread at a time, so SQLite needs no lock of its own.
   int const code = sqlite3_open_v2(

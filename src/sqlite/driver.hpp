@@ -27,6 +27,11 @@ struct finalize_statement {
 };
 using statement = std::unique_ptr<sqlite3_stmt, finalize_statement>;
 
+inline constexpr std::chrono::minutes longest_busy_timeout{10};
+
+/// Throws `error` (invalid_option) unless it is within its limits.
+void check_busy_timeout(std::chrono::milliseconds busy_timeout);
+
 /// Opens `path` for reading and writing, in WAL mode with `synchronous=FULL`.
 [[nodiscard]] handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout);
 

@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <outbox/open_store.hpp>
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
 
@@ -14,12 +15,43 @@ namespace outbox {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::HasSubstr;
 
 class SqliteFile : public ::testing::Test {
  protected:
   temporary_directory dir;
   std::string path = dir / "shop.db";
 };
+
+template <class F>
+error thrown(F&& f) {
+  try {
+    f();
+  } catch (error const& e) {
+    return e;
+  }
+  return error{errc::lifecycle, "nothing was thrown"};
+}
+
+TEST_F(SqliteFile, BusyTimeoutHasLimits) {
+  for (auto const wrong : {-1ms, std::chrono::milliseconds{10min} + 1ms}) {
+    for (auto const& e : {thrown([&] { static_cast<void>(sqlite::open(path, {.busy_timeout = wrong})); }),
+                          thrown([&] { sqlite::migrate(path, {.busy_timeout = wrong}); }), thrown([&] {
+                            sqlite::connection{path, wrong};
+                          })}) {
+      EXPECT_EQ(e.code(), errc::invalid_option) << e.what();
+      EXPECT_EQ(e.field(), "busy_timeout");
+    }
+  }
+  for (auto const* wrong : {"-1", "600001"}) {
+    auto const e = thrown([&] { static_cast<void>(open_store("sqlite:" + path + "?busy_timeout=" + wrong)); });
+    EXPECT_EQ(e.code(), errc::invalid_option) << e.what();
+    EXPECT_THAT(e.what(), HasSubstr("busy_timeout"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path)) << "nothing was opened";
+  EXPECT_NO_THROW(static_cast<void>(sqlite::open(path, {.busy_timeout = 0ms})));
+  EXPECT_NO_THROW(static_cast<void>(open_store("sqlite:" + path + "?busy_timeout=600000")));
+}
 
 // A cleaner of old files, or a start script, removes the lock file while a node holds it.
 class LockFile : public SqliteFile {
