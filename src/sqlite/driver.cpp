@@ -24,6 +24,22 @@ errc code_of(int result) noexcept {
   }
 }
 
+// Never twice the same, so that two waiters do not meet again and again.
+std::chrono::microseconds short_wait(int count) noexcept {
+  auto const now = std::chrono::steady_clock::now().time_since_epoch().count();
+  return std::chrono::microseconds{100 + (now / 64 + count) % 300};
+}
+
+// SQLite does not wait for the lock that this needs: of several who open a new file at once, all but one would fail.
+int switch_to_wal(sqlite3* db, std::chrono::milliseconds busy_timeout) noexcept {
+  auto const deadline = std::chrono::steady_clock::now() + busy_timeout;
+  while (true) {
+    int const code = sqlite3_exec(db, "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr);
+    if ((code & 0xFF) != SQLITE_BUSY || std::chrono::steady_clock::now() >= deadline) return code;
+    std::this_thread::sleep_for(short_wait(0));
+  }
+}
+
 class shown_row final : public sql::row {
  public:
   explicit shown_row(sqlite3_stmt* s) noexcept : s_{s} {}
@@ -76,7 +92,9 @@ handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout
   handle db{raw};
   if (code != SQLITE_OK) throw error_of(raw, code, "cannot open '" + path + "'");
   sqlite3_busy_timeout(db.get(), static_cast<int>(busy_timeout.count()));
-  run(db.get(), "PRAGMA journal_mode = WAL");
+  if (int const wal = switch_to_wal(raw, busy_timeout); wal != SQLITE_OK) {
+    throw error_of(raw, wal, "cannot run 'PRAGMA journal_mode = WAL'");
+  }
   run(db.get(), "PRAGMA synchronous = FULL");
   return db;
 }
@@ -97,8 +115,7 @@ int patience::wait(void* self, int count) noexcept {
   auto const now = std::chrono::steady_clock::now();
   if (count == 0) me.since_ = now;
   if (now - me.since_ > me.limit_) return 0;
-  // Short, and never twice the same, so that two waiters do not meet again and again.
-  std::this_thread::sleep_for(std::chrono::microseconds{100 + (now.time_since_epoch().count() / 64 + count) % 300});
+  std::this_thread::sleep_for(short_wait(count));
   return 1;
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <outbox/open_store.hpp>
@@ -51,6 +52,44 @@ TEST_F(SqliteFile, BusyTimeoutHasLimits) {
   EXPECT_FALSE(std::filesystem::exists(path)) << "nothing was opened";
   EXPECT_NO_THROW(static_cast<void>(sqlite::open(path, {.busy_timeout = 0ms})));
   EXPECT_NO_THROW(static_cast<void>(open_store("sqlite:" + path + "?busy_timeout=600000")));
+}
+
+// SQLite does not wait for the switch to WAL, whatever the busy timeout.
+TEST_F(SqliteFile, SeveralProcessesMayOpenANewFileAtOnce) {
+  constexpr int rounds = 20;
+  constexpr int processes = 8;
+  int failed = 0;
+  for (int round = 0; round < rounds; ++round) {
+    auto const fresh = dir / ("fresh-" + std::to_string(round) + ".db");
+    int gate[2];
+    ASSERT_EQ(::pipe(gate), 0);
+    std::vector<::pid_t> children;
+    for (int i = 0; i < processes; ++i) {
+      auto const child = ::fork();
+      if (child == 0) {
+        ::close(gate[1]);
+        char c = 0;
+        if (::read(gate[0], &c, 1) != 0) ::_exit(2);  // until it is closed
+        int code = 0;
+        try {
+          static_cast<void>(sqlite::open(fresh, {.busy_timeout = 30s}));
+        } catch (error const& e) {
+          std::fprintf(stderr, "%s\n", e.what());
+          code = 1;
+        }
+        ::_exit(code);
+      }
+      children.push_back(child);
+    }
+    ::close(gate[0]);
+    ::close(gate[1]);
+    for (auto const child : children) {
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      failed += status != 0 ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(failed, 0) << "of " << rounds * processes;
 }
 
 // A cleaner of old files, or a start script, removes the lock file while a node holds it.
