@@ -85,10 +85,12 @@ void check_busy_timeout(std::chrono::milliseconds busy_timeout) {
 handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout) {
   check_busy_timeout(busy_timeout);
   sqlite3* raw = nullptr;
-  // Each of our connections is used by one thread at a time, so SQLite needs no lock of its own.
-  int const code = sqlite3_open_v2(
-      path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-      nullptr);
+  // Each of our connections is used by one thread at a time, so SQLite needs no lock of its own. The cache is private
+  // even if the application shares caches: connections that share one do not wait for each other's locks, but fail.
+  int const code = sqlite3_open_v2(path.c_str(), &raw,
+                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+                                       SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
+                                   nullptr);
   handle db{raw};
   if (code != SQLITE_OK) throw error_of(raw, code, "cannot open '" + path + "'");
   sqlite3_busy_timeout(db.get(), static_cast<int>(busy_timeout.count()));

@@ -1,6 +1,7 @@
 // The files around a database.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,6 +91,25 @@ TEST_F(SqliteFile, SeveralProcessesMayOpenANewFileAtOnce) {
     }
   }
   EXPECT_EQ(failed, 0) << "of " << rounds * processes;
+}
+
+TEST_F(SqliteFile, AnApplicationThatSharesCachesDoesNotShareOurs) {
+  struct sharing {
+    sharing() { sqlite3_enable_shared_cache(1); }
+    ~sharing() { sqlite3_enable_shared_cache(0); }
+  } const until_the_end;
+  auto const store = sqlite::open(path);
+  sqlite::connection a{path};
+  sqlite::connection b{path};
+  auto const e = event::json("t", "1", {.id = "x"});
+  insertion const row{&e};
+  sqlite::transaction tx{a};
+  store->insert(join(tx), std::span{&row, 1});
+  // Connections that share a cache cannot read what one of them has changed, and fail without waiting.
+  EXPECT_EQ(store->inspect().counts().pending(), 0U);
+  EXPECT_NO_THROW(b.execute("SELECT count(*) FROM outbox_event"));
+  tx.commit();
+  EXPECT_EQ(store->inspect().counts().pending(), 1U);
 }
 
 // A cleaner of old files, or a start script, removes the lock file while a node holds it.
