@@ -33,12 +33,13 @@ struct options {
   std::shared_ptr<outbox::v0::clock const> clock{};
 };
 
-/// Opens the store in the file `path`, which is created if need be, in WAL mode and with `synchronous=FULL` on the
-/// store's connections: what is committed survives a power failure. Several processes may open the same file.
+/// Opens the store in the file `path`, which is created if need be, with `synchronous=FULL` on the store's connections:
+/// what is committed survives a power failure. Several processes may open the same file. The file is switched to WAL,
+/// for good and for everybody who uses it.
 ///
-/// Throws `error`: invalid_option (table, busy_timeout, or a path that is no file, as ":memory:"), unavailable (cannot
-/// open, locked), store_failure (not a database, or a schema that is newer than this library, or older with `migrate`
-/// off).
+/// Throws `error`: invalid_option (table, busy_timeout, or a path that is no file, as ":memory:"); unavailable (locked
+/// for longer than `busy_timeout`, or the process has no descriptor left); store_failure (a directory that is missing,
+/// no right to write, not a database, or a schema that is newer than this library, or older with `migrate` off).
 [[nodiscard]] OUTBOX_SQLITE_EXPORT std::shared_ptr<store> open(std::string const& path, options o = {});
 
 /// What `migrate` did.

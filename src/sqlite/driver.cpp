@@ -1,5 +1,6 @@
 #include "sqlite/driver.hpp"
 
+#include <cerrno>
 #include <thread>
 
 #include "sql/instant_text.hpp"
@@ -22,6 +23,30 @@ errc code_of(int result) noexcept {
       return errc::store_failure;
     default: return errc::store_failure;
   }
+}
+
+// What stands in the way of opening will still be there at the next attempt: a missing directory, a file that is not a
+// database, a right that the process lacks. Unless what is missing is a resource.
+errc code_of_opening(sqlite3* db, int result) noexcept {
+  if ((result & 0xFF) != SQLITE_CANTOPEN) return code_of(result);
+  switch (db == nullptr ? 0 : sqlite3_system_errno(db)) {
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case ENOSPC:
+    case EAGAIN:
+    case EINTR:
+    case EIO: return errc::unavailable;
+    default: return errc::store_failure;
+  }
+}
+
+std::string text_of(sqlite3* db, int code, std::string_view doing) {
+  std::string text{doing};
+  text += ": ";
+  text += db == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db);
+  text += " (SQLite code " + std::to_string(code) + ")";
+  return text;
 }
 
 // Never twice the same, so that two waiters do not meet again and again.
@@ -68,13 +93,7 @@ struct reset_statement {
 
 }  // namespace
 
-error error_of(sqlite3* db, int code, std::string_view doing) {
-  std::string text{doing};
-  text += ": ";
-  text += db == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db);
-  text += " (SQLite code " + std::to_string(code) + ")";
-  return error{code_of(code), text};
-}
+error error_of(sqlite3* db, int code, std::string_view doing) { return error{code_of(code), text_of(db, code, doing)}; }
 
 void check_busy_timeout(std::chrono::milliseconds busy_timeout) {
   if (busy_timeout >= std::chrono::milliseconds{0} && busy_timeout <= longest_busy_timeout) return;
@@ -87,17 +106,21 @@ handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout
   sqlite3* raw = nullptr;
   // Each of our connections is used by one thread at a time, so SQLite needs no lock of its own. The cache is private
   // even if the application shares caches: connections that share one do not wait for each other's locks, but fail.
-  int const code = sqlite3_open_v2(path.c_str(), &raw,
-                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-                                       SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
-                                   nullptr);
+  int code = sqlite3_open_v2(path.c_str(), &raw,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+                                 SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
+                             nullptr);
   handle db{raw};
-  if (code != SQLITE_OK) throw error_of(raw, code, "cannot open '" + path + "'");
+  auto const check = [&] {
+    if (code == SQLITE_OK) return;
+    throw error{code_of_opening(raw, code), text_of(raw, code, "cannot open the SQLite database '" + path + "'")};
+  };
+  check();
   sqlite3_busy_timeout(db.get(), static_cast<int>(busy_timeout.count()));
-  if (int const wal = switch_to_wal(raw, busy_timeout); wal != SQLITE_OK) {
-    throw error_of(raw, wal, "cannot run 'PRAGMA journal_mode = WAL'");
-  }
-  run(db.get(), "PRAGMA synchronous = FULL");
+  code = switch_to_wal(raw, busy_timeout);
+  check();
+  code = sqlite3_exec(raw, "PRAGMA synchronous = FULL", nullptr, nullptr, nullptr);
+  check();
   return db;
 }
 

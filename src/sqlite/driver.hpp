@@ -32,7 +32,8 @@ inline constexpr std::chrono::minutes longest_busy_timeout{10};
 /// Throws `error` (invalid_option) unless it is within its limits.
 void check_busy_timeout(std::chrono::milliseconds busy_timeout);
 
-/// Opens `path` for reading and writing, in WAL mode with `synchronous=FULL`.
+/// Opens `path` for reading and writing, in WAL mode with `synchronous=FULL`. Throws `error`, which names the file:
+/// store_failure for what will not pass by itself, else unavailable.
 [[nodiscard]] handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout);
 
 /// Runs statements without parameters or results.

@@ -130,7 +130,7 @@ void check_schema(sqlite3* db, std::string const& table) {
 migration migrate(std::string const& path, options const& o) {
   sql::check_table_name(o.table);
   auto const db = open_file(path, o.busy_timeout);
-  return migrate_handle(db.get(), o.table);
+  return naming_file(path, [&] { return migrate_handle(db.get(), o.table); });
 }
 
 }  // namespace outbox::inline v0::sqlite

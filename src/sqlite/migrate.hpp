@@ -3,6 +3,7 @@
 
 #include <sqlite3.h>
 
+#include <outbox/error.hpp>
 #include <outbox/sqlite.hpp>
 #include <string>
 #include <string_view>
@@ -13,6 +14,16 @@ inline constexpr int schema_version = 1;
 
 /// schema/sqlite/0001.sql
 extern std::string_view const schema_sql;
+
+/// Runs `f`, and puts the file's name into what it throws.
+template <class F>
+auto naming_file(std::string const& path, F&& f) {
+  try {
+    return f();
+  } catch (error const& e) {
+    throw error{e.code(), "cannot open the outbox in '" + path + "': " + e.what()};
+  }
+}
 
 /// In one transaction. Throws `error`.
 migration migrate_handle(sqlite3* db, std::string const& table);

@@ -113,8 +113,10 @@ std::shared_ptr<store> open(std::string const& path, options o) {
   sql::check_table_name(o.table);
   {
     auto const db = open_file(path, o.busy_timeout);
-    if (o.migrate) migrate_handle(db.get(), o.table);
-    check_schema(db.get(), o.table);
+    naming_file(path, [&] {
+      if (o.migrate) migrate_handle(db.get(), o.table);
+      check_schema(db.get(), o.table);
+    });
   }
   auto c = o.clock ? o.clock : machine_clock();
   return std::make_shared<sqlite_store>(path, std::move(o), std::move(c));

@@ -1,15 +1,18 @@
-// The files around a database.
+// The files around a database: how they are opened, who opens them at once, and what becomes of the lock file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 #include <sys/file.h>
-#include <sys/wait.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <outbox/open_store.hpp>
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
 
+#include "support/forked.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/waiting.hpp"
 
@@ -25,6 +28,20 @@ class SqliteFile : public ::testing::Test {
   std::string path = dir / "shop.db";
 };
 
+// What is thrown, and that it names the file.
+template <class F>
+errc thrown_about(std::string const& path, F&& f) {
+  try {
+    f();
+  } catch (error const& e) {
+    EXPECT_THAT(e.what(), HasSubstr("'" + path + "'"));
+    EXPECT_EQ(e.transient(), e.code() == errc::unavailable);
+    return e.code();
+  }
+  ADD_FAILURE() << path << " was opened";
+  return errc::lifecycle;
+}
+
 template <class F>
 error thrown(F&& f) {
   try {
@@ -35,24 +52,52 @@ error thrown(F&& f) {
   return error{errc::lifecycle, "nothing was thrown"};
 }
 
-TEST_F(SqliteFile, BusyTimeoutHasLimits) {
-  for (auto const wrong : {-1ms, std::chrono::milliseconds{10min} + 1ms}) {
-    for (auto const& e : {thrown([&] { static_cast<void>(sqlite::open(path, {.busy_timeout = wrong})); }),
-                          thrown([&] { sqlite::migrate(path, {.busy_timeout = wrong}); }), thrown([&] {
-                            sqlite::connection{path, wrong};
-                          })}) {
-      EXPECT_EQ(e.code(), errc::invalid_option) << e.what();
-      EXPECT_EQ(e.field(), "busy_timeout");
-    }
-  }
-  for (auto const* wrong : {"-1", "600001"}) {
-    auto const e = thrown([&] { static_cast<void>(open_store("sqlite:" + path + "?busy_timeout=" + wrong)); });
-    EXPECT_EQ(e.code(), errc::invalid_option) << e.what();
-    EXPECT_THAT(e.what(), HasSubstr("busy_timeout"));
-  }
-  EXPECT_FALSE(std::filesystem::exists(path)) << "nothing was opened";
-  EXPECT_NO_THROW(static_cast<void>(sqlite::open(path, {.busy_timeout = 0ms})));
-  EXPECT_NO_THROW(static_cast<void>(open_store("sqlite:" + path + "?busy_timeout=600000")));
+void expect_refused_for_good(std::string const& path) {
+  EXPECT_EQ(thrown_about(path, [&] { static_cast<void>(sqlite::open(path)); }), errc::store_failure);
+  EXPECT_EQ(thrown_about(path, [&] { sqlite::connection{path}; }), errc::store_failure);
+  EXPECT_EQ(thrown_about(path, [&] { sqlite::migrate(path); }), errc::store_failure);
+}
+
+TEST_F(SqliteFile, ADirectoryThatIsMissingIsNotTransient) { expect_refused_for_good(dir / "missing/shop.db"); }
+
+TEST_F(SqliteFile, ADirectoryInPlaceOfTheFileIsNotTransient) { expect_refused_for_good(dir.string()); }
+
+TEST_F(SqliteFile, WhatIsNotADatabaseIsNotTransient) {
+  std::ofstream{path} << std::string(4096, 'x');
+  expect_refused_for_good(path);
+}
+
+TEST_F(SqliteFile, AFileWithoutTheRightToWriteIsNotTransient) {
+  static_cast<void>(sqlite::open(path));
+  ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
+  ASSERT_EQ(::chmod(dir.string().c_str(), 0555), 0);
+  EXPECT_EQ(in_child([&] {
+              if (::geteuid() == 0 && ::setuid(65534) != 0) return 1;  // root may do anything
+              expect_refused_for_good(path);
+              return ::testing::Test::HasFailure() ? 1 : 0;
+            }),
+            0);
+  ASSERT_EQ(::chmod(dir.string().c_str(), 0755), 0);
+}
+
+TEST_F(SqliteFile, AProcessWithoutDescriptorsLeftMayTryAgain) {
+  static_cast<void>(sqlite::open(path));
+  EXPECT_EQ(in_child([&] {
+              ::rlimit const none{0, 0};
+              ::setrlimit(RLIMIT_NOFILE, &none);
+              return thrown_about(path, [&] { static_cast<void>(sqlite::open(path)); }) == errc::unavailable ? 0 : 1;
+            }),
+            0);
+}
+
+TEST_F(SqliteFile, AFileThatSomebodyHasLockedMayBeTriedAgain) {
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "CREATE TABLE t (x); BEGIN EXCLUSIVE", nullptr, nullptr, nullptr), SQLITE_OK);
+  EXPECT_EQ(thrown_about(path, [&] { static_cast<void>(sqlite::open(path, {.busy_timeout = 10ms})); }),
+            errc::unavailable);
+  sqlite3_close(other);
+  EXPECT_NO_THROW(static_cast<void>(sqlite::open(path)));
 }
 
 // SQLite does not wait for the switch to WAL, whatever the busy timeout.
@@ -110,6 +155,26 @@ TEST_F(SqliteFile, AnApplicationThatSharesCachesDoesNotShareOurs) {
   EXPECT_NO_THROW(b.execute("SELECT count(*) FROM outbox_event"));
   tx.commit();
   EXPECT_EQ(store->inspect().counts().pending(), 1U);
+}
+
+TEST_F(SqliteFile, BusyTimeoutHasLimits) {
+  for (auto const wrong : {-1ms, std::chrono::milliseconds{10min} + 1ms}) {
+    for (auto const& e : {thrown([&] { static_cast<void>(sqlite::open(path, {.busy_timeout = wrong})); }),
+                          thrown([&] { sqlite::migrate(path, {.busy_timeout = wrong}); }), thrown([&] {
+                            sqlite::connection{path, wrong};
+                          })}) {
+      EXPECT_EQ(e.code(), errc::invalid_option) << e.what();
+      EXPECT_EQ(e.field(), "busy_timeout");
+    }
+  }
+  for (auto const* wrong : {"-1", "600001"}) {
+    auto const e = thrown([&] { static_cast<void>(open_store("sqlite:" + path + "?busy_timeout=" + wrong)); });
+    EXPECT_EQ(e.code(), errc::invalid_option) << e.what();
+    EXPECT_THAT(e.what(), HasSubstr("busy_timeout"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path)) << "nothing was opened";
+  EXPECT_NO_THROW(static_cast<void>(sqlite::open(path, {.busy_timeout = 0ms})));
+  EXPECT_NO_THROW(static_cast<void>(open_store("sqlite:" + path + "?busy_timeout=600000")));
 }
 
 // A cleaner of old files, or a start script, removes the lock file while a node holds it.
