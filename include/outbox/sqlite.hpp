@@ -76,7 +76,8 @@ class OUTBOX_SQLITE_EXPORT connection {
 /// the handle is not closed. Statements of the application, savepoints included, run on the handle as ever.
 class OUTBOX_SQLITE_EXPORT transaction {
  public:
-  /// Throws `error`: unavailable if the database is locked, no_transaction if the handle is in a transaction already.
+  /// Throws `error`: unavailable if the database is locked, no_transaction if the handle is null or in a transaction
+  /// already.
   explicit transaction(sqlite3* db);
   explicit transaction(connection& db);
   transaction(transaction const&) = delete;
@@ -108,7 +109,8 @@ struct transaction_traits<sqlite::transaction> {
 };
 
 /// A raw handle that is in a transaction already, begun by whatever the application uses. It cannot tell how it ends,
-/// so its rows are born without an owner; the poller finds them within milliseconds of the commit.
+/// so its rows are born without an owner; the poller finds them within milliseconds of the commit. A null handle is in
+/// no transaction: `write()` throws `error` (no_transaction).
 template <>
 struct transaction_traits<sqlite3*> {
   OUTBOX_SQLITE_EXPORT static transaction_ref join(sqlite3* db) noexcept;

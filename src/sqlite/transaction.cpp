@@ -70,7 +70,10 @@ void transaction_access::wrote(transaction& tx, std::string_view exists) {
 
 session& transaction_access::session(transaction& tx) noexcept { return *tx.state_->on; }
 
-transaction::transaction(sqlite3* db) : state_{std::make_unique<state>(db)} { state_->begin(); }
+transaction::transaction(sqlite3* db) : state_{std::make_unique<state>(db)} {
+  if (db == nullptr) throw error{errc::no_transaction, "a transaction cannot begin on a null handle"};
+  state_->begin();
+}
 transaction::transaction(connection& db) : state_{std::make_unique<state>(*db.session_)} { state_->begin(); }
 
 transaction::~transaction() { rollback(); }
@@ -140,7 +143,7 @@ transaction_ref transaction_traits<sqlite3*>::join(sqlite3* db) noexcept {
       .kind = "sqlite",
       .active =
           [](void const* t) noexcept {
-            return sqlite3_get_autocommit(const_cast<sqlite3*>(static_cast<sqlite3 const*>(t))) == 0;
+            return t != nullptr && sqlite3_get_autocommit(const_cast<sqlite3*>(static_cast<sqlite3 const*>(t))) == 0;
           },
       .enlist = [](void*, std::shared_ptr<transaction_observer>) { return false; }};
   return {db, operations};

@@ -177,6 +177,13 @@ TEST_F(SqliteFile, BusyTimeoutHasLimits) {
   EXPECT_NO_THROW(static_cast<void>(open_store("sqlite:" + path + "?busy_timeout=600000")));
 }
 
+TEST_F(SqliteFile, ANullHandleIsInNoTransaction) {
+  auto const n = writer_only({.store = sqlite::open(path), .log = nullptr});
+  sqlite3* const none = nullptr;
+  EXPECT_EQ(thrown([&] { n.writer().write(none, "t", "1"); }).code(), errc::no_transaction);
+  EXPECT_EQ(thrown([&] { sqlite::transaction{none}; }).code(), errc::no_transaction);
+}
+
 // A cleaner of old files, or a start script, removes the lock file while a node holds it.
 class LockFile : public SqliteFile {
  protected:
