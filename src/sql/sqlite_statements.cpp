@@ -16,6 +16,12 @@ namespace {
 
 #define PENDING "status IN (0, 2)"
 
+// Other programs may write an empty text where there is no owner.
+#define OWNER "nullif(locked_by, '')"
+
+// A node of this library, which has a lease.
+#define OURS OWNER " IS NOT NULL AND lease_until IS NOT NULL"
+
 // By primary key where the claim told it; a birth does not know it and is found by its id.
 #define OWNED(n, m, k)                                                                                      \
   " WHERE seq = CASE ?" #n " WHEN 0 THEN (SELECT seq FROM outbox_event WHERE event_id = ?" #m ") ELSE ?" #n \
@@ -99,13 +105,13 @@ row_statements sqlite_row_statements(std::string const& table) {
                  ", locked_at FROM outbox_event WHERE seq IN (SELECT seq FROM outbox_event INDEXED BY outbox_event_due "
                  "WHERE " PENDING " AND (" CLAIMABLE
                  " <= ?1 OR status = 2 OR last_error IS NOT NULL OR locked_by IS NOT NULL)) ORDER BY seq");
-  r.take =
-      t("UPDATE outbox_event SET crashes = crashes + (lease_until IS NOT NULL), locked_by = ?1, locked_at = ?2, "
-        "lease_until = ?3 "
-        "WHERE seq = ?4 AND " PENDING " AND " CLAIMABLE " <= ?2 AND locked_by IS ?5 AND available_at = ?6");
-  r.kill =
-      t("UPDATE outbox_event SET crashes = crashes + (lease_until IS NOT NULL), status = 3, done_at = ?1, last_error = "
-        "?2, " NO_OWNER " WHERE seq = ?3 AND " PENDING " AND " CLAIMABLE " <= ?1 AND locked_by IS ?4");
+  r.take = t("UPDATE outbox_event SET crashes = crashes + (" OURS
+             "), locked_by = ?1, locked_at = ?2, "
+             "lease_until = ?3 "
+             "WHERE seq = ?4 AND " PENDING " AND " CLAIMABLE " <= ?2 AND " OWNER " IS ?5 AND available_at = ?6");
+  r.kill = t("UPDATE outbox_event SET crashes = crashes + (" OURS
+             "), status = 3, done_at = ?1, last_error = "
+             "?2, " NO_OWNER " WHERE seq = ?3 AND " PENDING " AND " CLAIMABLE " <= ?1 AND " OWNER " IS ?4");
   r.next_due = t("SELECT " CLAIMABLE ", event_type, aggregate_type FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
                  " > ?1 ORDER BY " CLAIMABLE);
   r.next_grown = t("SELECT min(coalesce(inserted_at, created_at)) FROM outbox_event WHERE " PENDING " AND " CLAIMABLE

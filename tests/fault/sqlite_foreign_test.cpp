@@ -185,6 +185,25 @@ TEST_F(Foreign, UnreadableHeadersMakeARowDead) {
   EXPECT_THAT(store->inspect().find("bad")->last_error, ::testing::HasSubstr("headers"));
 }
 
+TEST_F(Foreign, AnEmptyOwnerIsNoOwner) {
+  shell(
+      "INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at, locked_by) VALUES "
+      "('a', 'UserCreated', '1', 0, '2026-01-01', '2026-01-01', '');");
+  auto const reply = store->claim({.token = "n/1", .lease = 30s});
+  ASSERT_EQ(reply.rows.size(), 1U);
+  EXPECT_EQ(reply.rows[0].crashes, 0);
+  EXPECT_EQ(store->inspect().find("a")->crashes, 0) << "nobody has crashed";
+}
+
+TEST_F(Foreign, AnEmptyOwnerIsNoOwnerOfARowWhoseCrashesAreUsedUp) {
+  shell(
+      "INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at, locked_by, crashes) "
+      "VALUES ('a', 'UserCreated', '1', 0, '2026-01-01', '2026-01-01', '', 5);");
+  ASSERT_EQ(store->claim({.token = "n/1", .lease = 30s, .max_crashes = 5}).killed.size(), 1U);
+  EXPECT_EQ(store->inspect().find("a")->status, event_status::dead);
+  EXPECT_EQ(store->inspect().find("a")->crashes, 5);
+}
+
 TEST_F(Foreign, I6_ClaimsOfSeveralProcessesNeverMeet) {
   constexpr int rows = 300;
   {
