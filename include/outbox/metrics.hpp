@@ -21,7 +21,7 @@ struct node_counters {
   std::uint64_t failed = 0;               ///< Settled for another try, attempt counted.
   std::uint64_t deferred = 0;  ///< Settled for later, nothing counted: deferred, or still open when the node stopped.
   std::uint64_t died = 0;      ///< Settled DEAD.
-  std::uint64_t killed = 0;    ///< Rows this node's claims found past `max_crashes` and made DEAD.
+  std::uint64_t killed = 0;    ///< Rows this node's claims made DEAD: past `max_crashes`, or unreadable.
   std::uint64_t settled = 0;   ///< succeeded + failed + deferred + died.
   std::uint64_t released = 0;  ///< Given back unfinished, nothing counted.
   std::uint64_t lost = 0;      ///< Settled or renewed too late: another claim owns the row.

@@ -102,11 +102,12 @@ struct claimed_row {
   std::string malformed{};    ///< Not empty: the row cannot be read, and why. It should die.
 };
 
-/// A row that the claim itself made DEAD because its crashes are used up.
+/// A row that the claim itself made DEAD: because its crashes are used up, or because it cannot be read.
 struct killed_row {
   std::string id{};
   std::string type{};
   std::int32_t crashes = 0;
+  std::string why{};  ///< Empty: its crashes are used up.
 };
 
 /// A row that the store could not claim although nobody holds it: a trigger of the user's raises an error, or the row

@@ -33,6 +33,10 @@ CREATE TABLE outbox_event (
 -- Pending rows by the instant from which they can be claimed: what a claim costs depends on nothing else in the table.
 CREATE INDEX outbox_event_due ON outbox_event (max(replace(available_at, 'T', ' '), coalesce(lease_until, ''))) WHERE status IN (0, 2);
 
+-- Pending rows in a form that this library does not write, such as an instant with an offset. A claim puts them in form
+-- first. Empty unless another program writes such rows.
+CREATE INDEX outbox_event_foreign ON outbox_event (available_at) WHERE status IN (0, 2) AND NOT (typeof(event_id) = 'text' AND typeof(available_at) = 'text' AND available_at GLOB '???[0-9]-?[0-9]-?[0-9][ T]?[0-9]:?[0-9]:?[0-9].[0-9][0-9][0-9][0-9][0-9][0-9]');
+
 -- Terminal rows by their end, for purge.
 CREATE INDEX outbox_event_ended ON outbox_event (done_at) WHERE done_at IS NOT NULL;
 

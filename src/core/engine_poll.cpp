@@ -211,10 +211,8 @@ std::size_t engine::apply_claim(poll_request const& sent, claim_reply reply, ste
   oldest_lag_ = reply.oldest_lag;
   for (auto const& k : reply.killed) {
     counters_.killed += 1;
-    say(log_level::error,
-        "event " + k.id + " (" + k.type + ") is DEAD: " + std::to_string(k.crashes) +
-            " processes ended while they held it",
-        "killed");
+    auto const why = k.why.empty() ? std::to_string(k.crashes) + " processes ended while they held it" : k.why;
+    say(log_level::error, "event " + k.id + " (" + k.type + ") is DEAD: " + why, "killed");
   }
   if (!reply.foreign_owner.empty() && foreign_owner_said_ != reply.foreign_owner) {
     foreign_owner_said_ = reply.foreign_owner;

@@ -59,6 +59,13 @@ struct row_statements {
   std::string renew;           ///< lease end
 };
 
+/// How the SQLite store puts rows of other programs in form. All in one transaction.
+struct foreign_statements {
+  std::string find;  ///< limit -> seq, is the id text?, the id or its literal, event_type, available_at
+  std::string mend;  ///< available_at, seq
+  std::string kill;  ///< now, error, seq
+};
+
 /// What one event needs of its INSERT: a statement that is not prepared costs by the column.
 struct insert_shape {
   enum class due { now, after, at } when = due::now;
@@ -133,5 +140,6 @@ struct array_statements {
 
 [[nodiscard]] OUTBOX_SQL_EXPORT dialect sqlite_statements(std::string const& table);
 [[nodiscard]] OUTBOX_SQL_EXPORT row_statements sqlite_row_statements(std::string const& table);
+[[nodiscard]] OUTBOX_SQL_EXPORT foreign_statements sqlite_foreign_statements(std::string const& table);
 
 }  // namespace outbox::inline v0::sql

@@ -45,7 +45,8 @@ std::int64_t take_fraction(std::string_view& text) noexcept {
 
 // What follows the time: nothing, Z, or an offset that is taken away.
 std::optional<minutes> take_offset(std::string_view text) noexcept {
-  if (text.empty() || text == "Z") return minutes{0};
+  skip(text, " ");
+  if (text.empty() || text == "Z" || text == "z" || text == "UTC") return minutes{0};
   bool const ahead = text.front() == '+';
   if (!skip(text, "+-")) return std::nullopt;
   auto const h = take(text, 2);
@@ -84,7 +85,7 @@ std::optional<instant> parse_instant(std::string_view text) noexcept {
   if (!date.ok()) return std::nullopt;
   instant const midnight{sys_days{date}};
   if (text.empty()) return midnight;
-  if (!skip(text, " T")) return std::nullopt;
+  if (!skip(text, " Tt")) return std::nullopt;
   auto const hour = take(text, 2);
   if (!hour || !skip(text, ":")) return std::nullopt;
   auto const minute = take(text, 2);

@@ -19,7 +19,8 @@ class OUTBOX_SQL_EXPORT instant_text {
   std::array<char, 26> text_;
 };
 
-/// Reads ours, and what foreign writers may have put: a T in the middle, fewer digits, an offset or Z at the end.
+/// Reads ours, and what foreign writers may have put: a T in the middle, fewer digits, and at the end an offset, Z or
+/// UTC.
 [[nodiscard]] OUTBOX_SQL_EXPORT std::optional<instant> parse_instant(std::string_view text) noexcept;
 
 }  // namespace outbox::inline v0::sql

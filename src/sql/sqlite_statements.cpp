@@ -16,6 +16,13 @@ namespace {
 
 #define PENDING "status IN (0, 2)"
 
+// What a claim can compare and settle: ids that are text, and instants whose order is that of their text. To the letter
+// as in the index of schema/sqlite.
+#define IN_FORM                                                       \
+  "typeof(event_id) = 'text' AND typeof(available_at) = 'text' AND "  \
+  "available_at GLOB '???[0-9]-?[0-9]-?[0-9][ T]?[0-9]:?[0-9]:?[0-9]" \
+  ".[0-9][0-9][0-9][0-9][0-9][0-9]'"
+
 // Other programs may write an empty text where there is no owner.
 #define OWNER "nullif(locked_by, '')"
 
@@ -108,7 +115,8 @@ row_statements sqlite_row_statements(std::string const& table) {
   r.take = t("UPDATE outbox_event SET crashes = crashes + (" OURS
              "), locked_by = ?1, locked_at = ?2, "
              "lease_until = ?3 "
-             "WHERE seq = ?4 AND " PENDING " AND " CLAIMABLE " <= ?2 AND " OWNER " IS ?5 AND available_at = ?6");
+             "WHERE seq = ?4 AND " PENDING " AND " CLAIMABLE " <= ?2 AND " OWNER
+             " IS ?5 AND available_at = ?6 AND " IN_FORM);
   r.kill = t("UPDATE outbox_event SET crashes = crashes + (" OURS
              "), status = 3, done_at = ?1, last_error = "
              "?2, " NO_OWNER " WHERE seq = ?3 AND " PENDING " AND " CLAIMABLE " <= ?1 AND " OWNER " IS ?4");
@@ -137,6 +145,18 @@ row_statements sqlite_row_statements(std::string const& table) {
   r.renew = t("UPDATE outbox_event SET lease_until = ?1" OWNED(2, 3, 4));
   r.exists = t("SELECT 1 FROM outbox_event WHERE event_id = ?1 AND coalesce(locked_by, '') = ?2");
   return r;
+}
+
+foreign_statements sqlite_foreign_statements(std::string const& table) {
+  auto const t = [&](std::string_view sql) { return with_table(sql, table); };
+  foreign_statements f;
+  f.find =
+      t("SELECT seq, typeof(event_id) = 'text', CASE typeof(event_id) WHEN 'text' THEN event_id ELSE quote(event_id) "
+        "END, event_type, available_at FROM outbox_event INDEXED BY outbox_event_foreign WHERE " PENDING
+        " AND NOT (" IN_FORM ") ORDER BY available_at LIMIT ?1");
+  f.mend = t("UPDATE outbox_event SET available_at = ?1 WHERE seq = ?2");
+  f.kill = t("UPDATE outbox_event SET status = 3, done_at = ?1, last_error = ?2, " NO_OWNER " WHERE seq = ?3");
+  return f;
 }
 
 }  // namespace outbox::inline v0::sql

@@ -47,6 +47,22 @@ void refuse_newer(int version) {
          std::to_string(schema_version) + ": use a newer library");
 }
 
+bool has_index(driver& d, std::string const& name) {
+  bool found = false;
+  d.execute("SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?1 COLLATE NOCASE", {std::string_view{name}},
+            [&](sql::row const&) { return !(found = true); });
+  return found;
+}
+
+constexpr std::string_view foreign_index = "_foreign";
+
+// Tables of version 1 that were made before it belonged to the schema lack it.
+void add_foreign_index(driver& d, std::string const& table) {
+  if (has_index(d, table + std::string{foreign_index})) return;
+  auto const begin = schema_sql.find("CREATE INDEX outbox_event" + std::string{foreign_index} + " ");
+  run(d.raw(), with_table(schema_sql.substr(begin, schema_sql.find(';', begin) - begin), table));
+}
+
 // What we would not carry over we do not touch: another program has put it there and needs it.
 void refuse_unknown_columns(std::string const& table, std::vector<std::string> const& have) {
   std::string unknown;
@@ -108,6 +124,7 @@ migration migrate_handle(sqlite3* db, std::string const& table) {
         refuse("there is a table '" + table + "' that is not an outbox table: it has no event_id or no available_at");
       }
     }
+    add_foreign_index(d, table);
     d.execute("COMMIT");
     return result;
   } catch (...) {
@@ -124,6 +141,10 @@ void check_schema(sqlite3* db, std::string const& table) {
   if (version < schema_version) {
     refuse("table '" + table + "' has no outbox schema of version " + std::to_string(schema_version) +
            ": call outbox::sqlite::migrate(), or open with .migrate = true");
+  }
+  if (auto const index = table + std::string{foreign_index}; !has_index(d, index)) {
+    refuse("table '" + table + "' has no index '" + index +
+           "': call outbox::sqlite::migrate(), or open with .migrate = true");
   }
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <outbox/error.hpp>
 #include <outbox/sqlite.hpp>
@@ -6,6 +8,7 @@
 #include "sql/table_name.hpp"
 #include "sqlite/dispatch_lock.hpp"
 #include "sqlite/driver.hpp"
+#include "sqlite/foreign_rows.hpp"
 #include "sqlite/migrate.hpp"
 #include "sqlite/session.hpp"
 
@@ -30,6 +33,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
       : row_store{sql::sqlite_statements(o.table), sql::sqlite_row_statements(o.table)},
         options_{std::move(o)},
         clock_{std::move(c)},
+        foreign_{options_.table},
         writer_{path, options_, *clock_},
         reader_{path, options_, *clock_} {
     auto const file = identity_of(writer_.db.get());
@@ -43,6 +47,18 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   }
 
   instant now() override { return clock_->now(); }
+
+  // Rows that come between the mending and the claim are not taken as they are, but mended by the next one.
+  claim_reply claim(claim_request const& request) override {
+    bool any = false;
+    with_reader([&](sql::connection& c) { any = foreign_.any(c); });
+    foreign_rows::mended mended;
+    if (any) in_transaction([&](sql::connection& c) { mended = foreign_.mend(c); });
+    auto reply = row_store::claim(request);
+    std::ranges::move(mended.killed, std::back_inserter(reply.killed));
+    reply.more = reply.more || mended.more;
+    return reply;
+  }
 
   // Changes when another connection commits, ours or anybody's: a few microseconds, no lock.
   std::uint64_t change_counter() noexcept override {
@@ -102,6 +118,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
 
   options options_;
   std::shared_ptr<clock const> clock_;
+  foreign_rows foreign_;
   own_connection writer_, reader_;
   file_identity file_;
   std::string full_name_;

@@ -9,8 +9,10 @@
 #include <fstream>
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
+#include <outbox/testing.hpp>
 #include <set>
 
+#include "sql/dialect.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/waiting.hpp"
 
@@ -34,6 +36,24 @@ class Foreign : public ::testing::Test {
     EXPECT_EQ(::pclose(p), 0) << out;
     return out;
   }
+  // What a node says, line by line.
+  class testing_log {
+   public:
+    log_function function() {
+      return [this](log_level, std::string_view line) {
+        std::lock_guard const lock{mutex_};
+        text_ += std::string{line} + "\n";
+      };
+    }
+    std::string text() {
+      std::lock_guard const lock{mutex_};
+      return text_;
+    }
+
+   private:
+    std::mutex mutex_;
+    std::string text_;
+  };
   single_node_options options() {
     single_node_options o{.store = store, .poll = {.every = 1h}, .log = nullptr};
     o.listeners.on("UserCreated", [this](delivery const& d) { seen.add(d.id); });
@@ -202,6 +222,121 @@ TEST_F(Foreign, AnEmptyOwnerIsNoOwnerOfARowWhoseCrashesAreUsedUp) {
   ASSERT_EQ(store->claim({.token = "n/1", .lease = 30s, .max_crashes = 5}).killed.size(), 1U);
   EXPECT_EQ(store->inspect().find("a")->status, event_status::dead);
   EXPECT_EQ(store->inspect().find("a")->crashes, 5);
+}
+
+// Rows that cannot be read: the listener is not called, the row is DEAD and says why, and so does the log.
+TEST_F(Foreign, I1_ABlobForAnIdMakesARowDeadAndSpoilsNoOther) {
+  shell(
+      "INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at) VALUES "
+      "(x'61', 'UserCreated', '1', 0, '2026-01-01 00:00:00.000000', '2026-01-01');" +
+      plain_insert("a", "'2026-01-01 00:00:00.000000'"));
+  testing_log log;
+  auto o = options();
+  o.log = log.function();
+  auto n = single_node(std::move(o));
+  n.run_until_idle();
+  EXPECT_EQ(seen.of("a"), 1);
+  EXPECT_EQ(seen.total(), 1U);
+  EXPECT_EQ(shell("SELECT typeof(event_id), status, last_error FROM outbox_event ORDER BY seq;"),
+            "blob|3|the row cannot be read: its event_id is a BLOB, it must be text\ntext|1|\n");
+  EXPECT_THAT(log.text(), ::testing::HasSubstr("event X'61' (UserCreated) is DEAD: the row cannot be read"));
+  EXPECT_EQ(n.counters().killed, 1U);
+}
+
+TEST_F(Foreign, I1_AnInstantThatCannotBeReadMakesARowDead) {
+  for (auto const* wrong : {"'tomorrow'", "''", "'99999999999'", "1700000000", "x'00ff'", "'2026-02-30T00:00:00Z'"}) {
+    shell("DELETE FROM outbox_event;" + plain_insert("a", wrong));
+    auto const reply = store->claim({.token = "n/1", .lease = 30s});
+    EXPECT_TRUE(reply.rows.empty()) << wrong;
+    ASSERT_EQ(reply.killed.size(), 1U) << wrong;
+    EXPECT_EQ(reply.killed[0].id, "a");
+    EXPECT_EQ(store->inspect().find("a")->status, event_status::dead);
+    EXPECT_THAT(store->inspect().find("a")->last_error, ::testing::HasSubstr("is not an instant")) << wrong;
+  }
+  EXPECT_EQ(store->replay_some({}, store->now(), 10), 1U);
+  EXPECT_EQ(store->claim({.token = "n/2", .lease = 30s}).rows.size(), 1U) << "a replay is due now";
+}
+
+// The same instant as programs in other languages write it.
+class ForeignInstant : public Foreign {
+ protected:
+  void SetUp() override { store = sqlite::open(path, {.clock = clock}); }
+
+  static constexpr instant due{std::chrono::sys_days{std::chrono::year{2026} / 11 / 16} + 10h + 20min};
+  std::shared_ptr<testing::manual_clock> clock = std::make_shared<testing::manual_clock>(due - 1s);
+};
+
+class ForeignForm : public ForeignInstant, public ::testing::WithParamInterface<char const*> {};
+
+INSTANTIATE_TEST_SUITE_P(Forms, ForeignForm,
+                         ::testing::Values("'2026-11-16T15:20:00+05:00'", "'2026-11-16T05:20:00-05:00'",
+                                           "'2026-11-16 15:50:00.000+0530'", "'2026-11-16 15:20:00 +0500'",
+                                           "'2026-11-16T05:20:00-05'", "'2026-11-16T10:20:00Z'",
+                                           "'2026-11-16T10:20:00.000Z'", "'2026-11-16T10:20:00.000000000Z'",
+                                           "'2026-11-16t10:20:00z'", "'2026-11-16 10:20:00 UTC'",
+                                           "'2026-11-16T10:20:00.000000'", "'2026-11-16T10:20:00'",
+                                           "'2026-11-16 10:20'", "CAST('2026-11-16 10:20:00.000000' AS BLOB)"));
+
+// Neither early nor late; and until then the poller sleeps, because it is told when.
+TEST_P(ForeignForm, IsDueWhenItSays) {
+  shell(plain_insert("a", GetParam()) + plain_insert("later", "'2026-11-16 10:21:00.000000'"));
+  auto reply = store->claim({.token = "n/1", .lease = 30s});
+  EXPECT_TRUE(reply.rows.empty()) << "it is not due";
+  EXPECT_EQ(reply.next_due, due);
+  EXPECT_EQ(store->inspect().find("a")->available_at, due);
+  clock->advance(1s);
+  reply = store->claim({.token = "n/2", .lease = 30s});
+  ASSERT_EQ(reply.rows.size(), 1U);
+  EXPECT_EQ(reply.rows[0].handle.id, "a");
+  settlement const done{.row = reply.rows[0].handle};
+  EXPECT_TRUE(store->settle(std::span{&done, 1}).at(0));
+}
+
+TEST_F(ForeignInstant, IsDueWhenItSaysInOrderToo) {
+  shell(plain_insert("a", "'2026-11-16T05:20:00-05:00'") + plain_insert("b", "'2026-11-16 10:19:00.000000'"));
+  auto const reply = store->claim({.token = "n/1", .lease = 30s, .in_order = true});
+  ASSERT_EQ(reply.rows.size(), 1U) << "a row with a delay is passed over";
+  EXPECT_EQ(reply.rows[0].handle.id, "b");
+  EXPECT_EQ(reply.next_due, due);
+}
+
+// It may have been written after the claim had put others in form.
+TEST_F(ForeignInstant, IsNotTakenBeforeItIsInForm) {
+  sqlite::connection db{path};
+  auto const taken = [&](std::string const& available_at) {
+    shell("DELETE FROM outbox_event;" + plain_insert("a", "'" + available_at + "'"));
+    sqlite3_stmt* s = nullptr;
+    auto const take = sql::sqlite_row_statements("outbox_event").take;
+    EXPECT_EQ(sqlite3_prepare_v2(db.handle(), take.c_str(), -1, &s, nullptr), SQLITE_OK);
+    auto const bind = [&](int at, std::string_view v) {
+      sqlite3_bind_text(s, at, v.data(), static_cast<int>(v.size()), SQLITE_STATIC);
+    };
+    bind(1, "n/1");
+    bind(2, "2026-11-16 10:00:00.000000");  // now
+    bind(3, "2026-11-16 10:00:30.000000");
+    sqlite3_bind_int64(s, 4, std::stoll(shell("SELECT seq FROM outbox_event;")));
+    bind(6, available_at);
+    EXPECT_EQ(sqlite3_step(s), SQLITE_DONE);
+    sqlite3_finalize(s);
+    return sqlite3_changes(db.handle()) == 1;
+  };
+  EXPECT_FALSE(taken("2026-11-16T05:20:00-05:00"));
+  EXPECT_TRUE(taken("2026-11-16T05:20:00.000000"));
+}
+
+// However many there are, a claim changes a bounded number, and says that there are more.
+TEST_F(Foreign, ManyForeignRowsArePutInFormByAndBy) {
+  shell(
+      "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500) INSERT INTO outbox_event "
+      "(event_id, event_type, payload, status, available_at, created_at) SELECT 'e' || i, 'UserCreated', '1', 0, "
+      "'2026-01-01T00:00:00Z', '2026-01-01' FROM n;");
+  auto const first = store->claim({.token = "n/0", .limit = 5000, .lease = 30s});
+  EXPECT_EQ(first.rows.size(), 1000U);
+  EXPECT_TRUE(first.more);
+  EXPECT_EQ(store->claim({.token = "n/1", .limit = 5000, .lease = 30s}).rows.size(), 1000U);
+  auto const last = store->claim({.token = "n/2", .limit = 5000, .lease = 30s});
+  EXPECT_EQ(last.rows.size(), 500U);
+  EXPECT_FALSE(last.more);
 }
 
 TEST_F(Foreign, I6_ClaimsOfSeveralProcessesNeverMeet) {

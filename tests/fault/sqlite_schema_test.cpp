@@ -71,6 +71,17 @@ TEST_F(Schema, WithoutMigrateNothingIsCreated) {
   EXPECT_EQ(text("SELECT count(*) FROM sqlite_master"), "0\n");
 }
 
+// Tables of this version were made without it once.
+TEST_F(Schema, AnIndexThatIsMissingIsMade) {
+  for (std::string const table : {"outbox_event", "billing_events"}) {
+    sqlite::migrate(path, {.table = table});
+    sqlite::connection{path}.execute("DROP INDEX " + table + "_foreign");
+    EXPECT_THAT(refusal({.table = table, .migrate = false}), HasSubstr("has no index '" + table + "_foreign'"));
+    EXPECT_EQ(refusal({.table = table}), "accepted");
+    EXPECT_EQ(refusal({.table = table, .migrate = false}), "accepted");
+  }
+}
+
 TEST_F(Schema, ATableOfTheSpecificationIsAdoptedWithItsRows) {
   sqlite::connection{path}.execute(
       std::string{plain_ddl} +
@@ -202,6 +213,9 @@ TEST_F(Schema, R8_StatementsGoThroughTheirIndex) {
   searches(r.settle_done, "USING INTEGER PRIMARY KEY");
   searches(r.renew, "USING INTEGER PRIMARY KEY");
   searches(d.purge, "USING INDEX outbox_event_ended (done_at<?)");
+  auto const foreign = plan(sql::sqlite_foreign_statements("outbox_event").find);
+  EXPECT_THAT(foreign, HasSubstr("USING INDEX outbox_event_foreign"));
+  EXPECT_THAT(foreign, ::testing::Not(HasSubstr("TEMP B-TREE")));
   EXPECT_THAT(plan(d.dead), HasSubstr("outbox_event_dead"));
   EXPECT_THAT(plan(d.replay_some), HasSubstr("outbox_event_dead"));
 }

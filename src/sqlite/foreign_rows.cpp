@@ -1,0 +1,71 @@
+#include "sqlite/foreign_rows.hpp"
+
+#include <optional>
+
+#include "sql/instant_text.hpp"
+
+namespace outbox::inline v0::sqlite {
+namespace {
+
+// Per claim: writers wait while they are changed.
+constexpr std::int64_t most_at_once = 1000;
+
+struct found_row {
+  std::int64_t seq = 0;
+  killed_row row{};
+  std::optional<instant> due{};  ///< Nothing: it cannot be read, and `row.why` says why.
+};
+
+// For an error text: short, and readable whatever the bytes are.
+std::string shown(std::string_view text) {
+  constexpr std::size_t longest = 40;
+  std::string s{text.substr(0, longest)};
+  for (char& c : s) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return s + (text.size() > longest ? "..." : "");
+}
+
+found_row read(sql::row const& r) {
+  found_row f{.seq = r.integer(0), .row = {.id = std::string{r.text(2)}, .type = std::string{r.text(3)}}};
+  bool const has_text_id = r.integer(1) != 0;
+  if (has_text_id) f.due = r.time(4);
+  if (!has_text_id) {
+    f.row.id = shown(f.row.id);
+    f.row.why = "the row cannot be read: its event_id is a BLOB, it must be text";
+  } else if (!f.due) {
+    f.row.why = "the row cannot be read: its available_at '" + shown(r.text(4)) + "' is not an instant";
+  }
+  return f;
+}
+
+}  // namespace
+
+foreign_rows::foreign_rows(std::string const& table) : statements_{sql::sqlite_foreign_statements(table)} {}
+
+bool foreign_rows::any(sql::connection& c) const {
+  bool found = false;
+  c.execute(statements_.find, {std::int64_t{1}}, [&](sql::row const&) { return !(found = true); });
+  return found;
+}
+
+foreign_rows::mended foreign_rows::mend(sql::connection& c) const {
+  // Read first and changed second: a change would move the row within the index that is being read.
+  std::vector<found_row> rows;
+  c.execute(statements_.find, {most_at_once}, [&](sql::row const& r) {
+    rows.push_back(read(r));
+    return true;
+  });
+  mended result{.more = std::ssize(rows) == most_at_once};
+  for (auto& f : rows) {
+    if (f.due) {
+      c.execute(statements_.mend, {*f.due, f.seq});
+    } else {
+      c.execute(statements_.kill, {sql::from_now{}, std::string_view{f.row.why}, f.seq});
+      result.killed.push_back(std::move(f.row));
+    }
+  }
+  return result;
+}
+
+}  // namespace outbox::inline v0::sqlite
