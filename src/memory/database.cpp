@@ -362,7 +362,7 @@ std::size_t database::purge(purge_request const& request) {
     }
     bool const terminal =
         (row.status == event_status::delivered && request.done) || (row.status == event_status::dead && request.dead);
-    if (terminal && row.done_at && *row.done_at <= before) old.push_back(seq);
+    if (terminal && row.done_at.value_or(row.inserted_at) <= before) old.push_back(seq);
   }
   for (auto const seq : old) erase(seq);
   return old.size();
@@ -426,7 +426,7 @@ std::size_t database::replay_some(dead_filter const& filter, instant died_by, st
   std::size_t replayed = 0;
   for (auto& [seq, row] : rows_) {
     if (replayed >= limit) break;
-    if (!matches(row, filter) || !row.done_at || *row.done_at > died_by) continue;
+    if (!matches(row, filter) || row.done_at.value_or(row.inserted_at) > died_by) continue;
     revive(row, now());
     ++replayed;
   }

@@ -37,6 +37,13 @@ namespace {
 
 #define NO_OWNER "locked_by = NULL, locked_at = NULL, lease_until = NULL"
 
+// When a terminal row ended. A program that knows only the columns of the specification may have left done_at empty.
+#define ENDED_AT "replace(coalesce(done_at, inserted_at, created_at), 'T', ' ')"
+
+#define OF_KIND(type, aggregate)                                                     \
+  "status = 3 AND (?" #type " IS NULL OR event_type = ?" #type ") AND (?" #aggregate \
+  " IS NULL OR coalesce(aggregate_type, '__GLOBAL__') = ?" #aggregate ")"
+
 }  // namespace
 
 dialect sqlite_statements(std::string const& table) {
@@ -68,10 +75,16 @@ dialect sqlite_statements(std::string const& table) {
       t("SELECT incarnation, name, version, mode, lease_ms, held FROM outbox_node WHERE lease_until > ?1 ORDER BY "
         "incarnation");
 
-  d.purge =
-      t("DELETE FROM outbox_event WHERE seq IN (SELECT seq FROM outbox_event WHERE status IN (CASE ?1 WHEN 1 THEN 1 "
-        "END, CASE ?2 WHEN 1 THEN 3 END) "
-        "AND done_at <= ?3 ORDER BY done_at, seq LIMIT ?4)");
+  // Rows without done_at are in no index of what ended, so they are looked for when that index has no more: the dead
+  // ones among the dead, the others among the oldest rows, where they are found once everything around them is deleted.
+  d.purge = t(
+      "DELETE FROM outbox_event WHERE seq IN (SELECT seq FROM (SELECT seq FROM outbox_event WHERE status IN (CASE ?1 "
+      "WHEN 1 THEN 1 END, CASE ?2 WHEN 1 THEN 3 END) AND done_at <= ?3 ORDER BY done_at, seq LIMIT ?4) "
+      "UNION ALL SELECT seq FROM outbox_event INDEXED BY outbox_event_dead WHERE ?2 = 1 AND status = 3 AND done_at IS "
+      "NULL AND " ENDED_AT
+      " <= ?3 "
+      "UNION ALL SELECT seq FROM (SELECT seq, status, done_at, inserted_at, created_at FROM outbox_event ORDER BY seq "
+      "LIMIT 10000) WHERE ?1 = 1 AND status = 1 AND done_at IS NULL AND " ENDED_AT " <= ?3 LIMIT ?4)");
   // Rows are inserted in the order of seq, so the oldest are found without an index of their own.
   d.purge_by_age =
       t("DELETE FROM outbox_event WHERE seq IN (SELECT seq FROM outbox_event WHERE coalesce(inserted_at, created_at) "
@@ -80,18 +93,13 @@ dialect sqlite_statements(std::string const& table) {
         "LIMIT ?3)");
   // The planner would take the primary key, or the index of all that ended, for the order; dead rows are few.
   d.dead = t("SELECT " ROW_COLUMNS
-             " FROM outbox_event INDEXED BY outbox_event_dead WHERE status = 3 AND (?1 IS NULL OR event_type = ?1) AND "
-             "(?2 IS NULL OR aggregate_type = ?2) "
-             "ORDER BY seq LIMIT ?3");
-  d.count_dead =
-      t("SELECT count(*) FROM outbox_event WHERE status = 3 AND (?1 IS NULL OR event_type = ?1) AND (?2 IS NULL OR "
-        "aggregate_type = ?2)");
+             " FROM outbox_event INDEXED BY outbox_event_dead WHERE " OF_KIND(1, 2) " ORDER BY seq LIMIT ?3");
+  d.count_dead = t("SELECT count(*) FROM outbox_event WHERE " OF_KIND(1, 2));
 #define REVIVE "status = 0, attempts = 0, crashes = 0, available_at = ?1, done_at = NULL, last_error = NULL"
   d.replay = t("UPDATE outbox_event SET " REVIVE " WHERE event_id = ?2 AND status = 3");
   d.replay_some = t("UPDATE outbox_event SET " REVIVE
-                    " WHERE seq IN (SELECT seq FROM outbox_event INDEXED BY outbox_event_dead WHERE status = 3 AND (?2 "
-                    "IS NULL OR event_type = ?2) "
-                    "AND (?3 IS NULL OR aggregate_type = ?3) AND done_at <= ?4 ORDER BY seq LIMIT ?5)");
+                    " WHERE seq IN (SELECT seq FROM outbox_event INDEXED BY outbox_event_dead WHERE " OF_KIND(
+                        2, 3) " AND " ENDED_AT " <= ?4 ORDER BY seq LIMIT ?5)");
   return d;
 }
 

@@ -6,6 +6,7 @@
 #include <outbox/store.hpp>
 #include <outbox/transaction.hpp>
 #include <string>
+#include <string_view>
 
 namespace outbox::contract {
 
@@ -20,6 +21,13 @@ class caller_transaction {
   virtual void rollback() = 0;
 };
 
+/// The statement with {table} replaced.
+inline std::string with_name(std::string sql, std::string const& table) {
+  constexpr std::string_view mark = "{table}";
+  for (auto at = sql.find(mark); at != std::string::npos; at = sql.find(mark)) sql.replace(at, mark.size(), table);
+  return sql;
+}
+
 /// A fresh, empty database.
 class backend {
  public:
@@ -33,9 +41,8 @@ class backend {
   /// Returns when no transaction that was under way before can still commit something: others use the same server.
   virtual void wait_for_earlier_transactions() {}
 
-  /// Runs a statement of another program's on the table, which it calls outbox_event. False: no other program can
-  /// reach it.
-  virtual bool run_sql(std::string const& /*statement*/) { return false; }
+  /// Runs SQL of another program's, in which {table} is the table. False if no other program can write to this store.
+  virtual bool foreign(std::string const& /*sql*/) { return false; }
 
   /// Has every change of this row fail, as a trigger of the user's would. False: there are no triggers.
   virtual bool refuse_changes_of(std::string const& /*id*/) { return false; }

@@ -9,7 +9,7 @@ class Foreign : public StoreContract<Backend> {
  protected:
   // As a dispatcher does that knows no leases.
   bool lock(std::string const& id, std::string const& locked_at = "available_at") {
-    return this->backend_.run_sql("UPDATE outbox_event SET locked_by = 'java-1', locked_at = " + locked_at +
+    return this->backend_.foreign("UPDATE {table} SET locked_by = 'java-1', locked_at = " + locked_at +
                                   " WHERE event_id = '" + id + "'");
   }
 };
@@ -78,7 +78,7 @@ TYPED_TEST(Foreign, R13_ARowThatCannotBeChangedDoesNotHoldUpTheOthers) {
 
 TYPED_TEST(Foreign, R13_NorDoesOneThatCannotDie) {
   this->put_owned(json_event("bad"), "node/0");
-  if (!this->backend_.run_sql("UPDATE outbox_event SET crashes = 4")) GTEST_SKIP() << unreachable;
+  if (!this->backend_.foreign("UPDATE {table} SET crashes = 4")) GTEST_SKIP() << unreachable;
   this->expire();
   this->put({"a"});
   ASSERT_TRUE(this->backend_.refuse_changes_of("bad"));

@@ -56,6 +56,48 @@ TYPED_TEST(Operator, I12_RetentionCountsFromTheEndNotTheBeginning) {
   EXPECT_EQ(this->s().purge({.retention = 24h}), 1U);
 }
 
+// A program that knows only the columns of the specification marks a row DEAD without done_at, and an operator may mark
+// one DONE by hand. Such rows count from their insert, and if that is unknown too from created_at.
+TYPED_TEST(Operator, I12_ARowWithoutAnEndIsPurgedByItsBeginning) {
+  auto const now = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+  for (auto const* id : {"dead", "done"}) this->put({id});
+  this->advance(10s);
+  for (auto const* id : {"dead of unknown age", "done of unknown age"}) {
+    this->put(json_event(id, {.occurred_at = now - 24h * 30}));
+  }
+  for (auto const* id : {"young dead", "young done"}) this->put(json_event(id));
+  if (!this->backend_.foreign("UPDATE {table} SET status = CASE WHEN event_id LIKE '%dead%' THEN 3 ELSE 1 END")) {
+    GTEST_SKIP() << "no other program writes to this store";
+  }
+  this->backend_.foreign("UPDATE {table} SET inserted_at = NULL WHERE event_id LIKE '%unknown%'");
+  auto const left = [&](bool dead) {
+    std::vector<std::string> ids;
+    for (std::string const id :
+         {"dead", "dead of unknown age", "young dead", "done", "done of unknown age", "young done"})
+      if (this->s().inspect().find(id) && (id.find("dead") != std::string::npos) == dead) ids.push_back(id);
+    return ids;
+  };
+  EXPECT_EQ(this->s().purge({.retention = 10s, .done = false}), 2U);
+  EXPECT_THAT(left(true), ElementsAre("young dead"));
+  EXPECT_THAT(left(false), SizeIs(3));
+  EXPECT_EQ(this->s().purge({.retention = 10s, .dead = false, .limit = 1}), 1U);
+  EXPECT_EQ(this->s().purge({.retention = 10s, .dead = false, .limit = 5}), 1U);
+  EXPECT_THAT(left(false), ElementsAre("young done"));
+}
+
+TYPED_TEST(Operator, ADeadRowWithoutAnEndIsReplayed) {
+  this->put({"a", "b"});
+  if (!this->backend_.foreign("UPDATE {table} SET status = 3, last_error = 'by hand'")) {
+    GTEST_SKIP() << "no other program writes to this store";
+  }
+  auto const began = this->row("a").inserted_at;
+  EXPECT_EQ(this->s().replay_some({}, began, 10), 1U) << "the other one came later";
+  EXPECT_EQ(this->row("a").status, event_status::created);
+  this->backend_.foreign("UPDATE {table} SET inserted_at = NULL");
+  EXPECT_EQ(this->s().replay_some({}, this->s().now() + 1min, 10), 1U);
+  EXPECT_EQ(this->s().inspect().counts().dead, 0U);
+}
+
 TYPED_TEST(Operator, I12_PurgeByAgeTakesWhateverIsOld) {
   this->make_dead("dead");
   this->put({"pending"});
@@ -126,6 +168,22 @@ TYPED_TEST(Operator, DeadByTypeAndAggregate) {
   EXPECT_EQ(this->s().count_dead({}), 3U);
   EXPECT_EQ(this->s().count_dead({.event_type = "order.paid"}), 2U);
   EXPECT_EQ(this->s().count_dead({.event_type = "nothing"}), 0U);
+}
+
+// As a pause of the global aggregate type covers rows that name none.
+TYPED_TEST(Operator, DeadOfTheGlobalAggregateHaveNoOther) {
+  this->make_dead("none");
+  this->make_dead("order", {.aggregate = {"order", "1"}});
+  this->make_dead("foreign");
+  this->backend_.foreign("UPDATE {table} SET aggregate_type = NULL WHERE event_id = 'foreign'");
+  dead_filter const global{.aggregate_type = std::string{global_aggregate}};
+  EXPECT_EQ(this->s().count_dead(global), 2U);
+  auto const dead = this->s().dead(global, 10);
+  ASSERT_THAT(dead, SizeIs(2));
+  EXPECT_EQ(dead[0].event.id(), "none");
+  EXPECT_EQ(dead[1].event.id(), "foreign");
+  EXPECT_EQ(this->s().replay_some(global, this->s().now(), 10), 2U);
+  EXPECT_EQ(this->row("order").status, event_status::dead);
 }
 
 TYPED_TEST(Operator, I4_ReplayStartsAnew) {

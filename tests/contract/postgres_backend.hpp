@@ -29,18 +29,14 @@ class postgres_backend final : public backend {
         "SELECT count(*) FROM " + db_.table() + " WHERE written_by >= pg_snapshot_xmin(pg_current_snapshot())";
     if (!eventually([&] { return db_.ask(sql) == "0"; })) throw std::runtime_error{"a transaction never ends"};
   }
+  bool foreign(std::string const& sql) override { return db_.execute(with_name(sql, db_.table())), true; }
   std::unique_ptr<backend> other() override { return std::make_unique<postgres_backend>("outbox_other"); }
-  bool run_sql(std::string const& statement) override {
-    auto const at = statement.find("outbox_event");
-    db_.execute(statement.substr(0, at) + db_.table() + statement.substr(at + 12));
-    return true;
-  }
   bool refuse_changes_of(std::string const& id) override {
     auto const function = db_.schema() + ".stuck_" + id + "()";
     db_.execute("CREATE FUNCTION " + function +
                 " RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'it is stuck'; END $$");
-    return run_sql("CREATE TRIGGER stuck_" + id + " BEFORE UPDATE ON outbox_event FOR EACH ROW WHEN (OLD.event_id = '" +
-                   id + "') EXECUTE FUNCTION " + function);
+    return foreign("CREATE TRIGGER stuck_" + id + " BEFORE UPDATE ON {table} FOR EACH ROW WHEN (OLD.event_id = '" + id +
+                   "') EXECUTE FUNCTION " + function);
   }
 
  private:

@@ -16,13 +16,10 @@ class sqlite_backend final : public backend {
   outbox::store& store() override { return *store_; }
   std::unique_ptr<caller_transaction> begin() override { return std::make_unique<caller>(db_); }
   void advance(std::chrono::milliseconds by) override { clock_->advance(by); }
+  bool foreign(std::string const& sql) override { return db_.execute(with_name(sql, "outbox_event")), true; }
   std::unique_ptr<backend> other() override { return std::make_unique<sqlite_backend>(); }
-  bool run_sql(std::string const& statement) override {
-    db_.execute(statement);
-    return true;
-  }
   bool refuse_changes_of(std::string const& id) override {
-    return run_sql("CREATE TRIGGER stuck_" + id + " BEFORE UPDATE ON outbox_event WHEN OLD.event_id = '" + id +
+    return foreign("CREATE TRIGGER stuck_" + id + " BEFORE UPDATE ON {table} WHEN OLD.event_id = '" + id +
                    "' BEGIN SELECT RAISE(ABORT, 'it is stuck'); END");
   }
 

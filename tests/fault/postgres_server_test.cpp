@@ -757,6 +757,28 @@ TEST_F(PostgresServer, ClaimsUseTheIndexOfWhatIsDue) {
   EXPECT_EQ(s->claim({.token = "n/1", .limit = 100, .lease = 30s}).rows.size(), 100U);
 }
 
+// The planner takes the rows without done_at for many, because every pending row is one; among those that ended there
+// are hardly any.
+TEST_F(PostgresServer, PurgeUsesTheIndexOfWhatEnded) {
+  auto const s = db.open();
+  db.execute("INSERT INTO " + db.table() +
+             " (event_id, event_type, payload, status, available_at, created_at, done_at) SELECT 'e' || i, 't', '1', i "
+             "% 2, now(), now(), CASE WHEN i % 2 = 1 THEN now() END FROM generate_series(1, 20000) i");
+  auto const sql = sql::postgres_statements("outbox_event", db.schema());
+  for (auto const* const analyse : {"", "ANALYZE "}) {
+    if (*analyse != '\0') db.execute(analyse + db.table());
+    db.execute("DISCARD ALL");
+    db.execute("SET plan_cache_mode = force_generic_plan");
+    for (auto const setting : postgres::plan_settings) db.execute("SET " + std::string{setting});
+    db.execute("PREPARE purge AS " + sql.purge);
+    auto const plan = db.ask("EXPLAIN EXECUTE purge(1, 1, 0, 500)", "\n");
+    EXPECT_THAT(plan, HasSubstr("Index Cond: (done_at <= "));
+    EXPECT_THAT(plan, HasSubstr("Index Cond: (done_at IS NULL)"));
+    EXPECT_THAT(plan, ::testing::Not(HasSubstr("Seq Scan")));
+  }
+  EXPECT_EQ(s->purge({.retention = 0s, .limit = 500}), 500U);
+}
+
 // By its index if there is one; if not, and only then, somebody hears of it once there is a backlog.
 TEST_F(PostgresServer, ClaimsInOrderUseTheirIndex) {
   std::vector<std::string> said;

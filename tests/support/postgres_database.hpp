@@ -49,11 +49,12 @@ class postgres_database {
   /// After the server was gone.
   void reconnect() { PQreset(admin_.handle()); }
 
-  /// The first column of the first row, as text.
-  std::string ask(std::string const& sql) {
+  /// The first column as text: of the first row, or of all rows if there is something to put between them.
+  std::string ask(std::string const& sql, std::string const& between = {}) {
     auto* const r = PQexec(admin_.handle(), sql.c_str());
     bool const ok = PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) > 0;
     std::string answer = ok ? PQgetvalue(r, 0, 0) : PQresultErrorMessage(r);
+    for (int i = 1; ok && !between.empty() && i < PQntuples(r); ++i) answer += between + PQgetvalue(r, i, 0);
     PQclear(r);
     if (!ok) throw std::runtime_error{sql + ": " + answer};
     return answer;
