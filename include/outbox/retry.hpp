@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <outbox/detail/core_export.hpp>
 
 namespace outbox::inline v0 {
@@ -29,6 +30,16 @@ struct retry_policy {
   std::int32_t max_attempts = 10;
 
   outbox::v0::backoff backoff{};
+
+  /// A wait of your own: how long an event waits after failure number `failures` (1 = the first). Default: none, the
+  /// backoff decides. What it returns is taken as it is, without jitter; negative means at once, and more than ten
+  /// years means ten years. If it throws, the backoff decides. A `failed` or `failure` with a wait of its own comes
+  /// first. It runs while the node holds its lock, so it must be quick and must not call the node. Nodes that share a
+  /// policy may call it at the same time.
+  std::function<std::chrono::milliseconds(std::int32_t failures)> delay{};
+
+  /// What `delay` returns, or the backoff for a `jitter` in [0, 1).
+  [[nodiscard]] OUTBOX_CORE_EXPORT std::chrono::milliseconds wait(std::int32_t failures, double jitter) const noexcept;
 };
 
 }  // namespace outbox::inline v0

@@ -210,7 +210,7 @@ void engine::decide_failure(ticket& t, std::string reason, std::optional<millise
     return;
   }
   t.verdict.what = outcome::retry;
-  t.verdict.delay = after ? sensible(*after) : policy.backoff.delay(failures, random_.fraction());
+  t.verdict.delay = sensible(after ? *after : policy.wait(failures, random_.fraction()));
 }
 
 void engine::time_out(ticket& t) {

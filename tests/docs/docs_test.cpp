@@ -320,8 +320,10 @@ std::string nested(T const& value, std::string const& name) {
 }
 
 option_list options_of(outbox::retry_policy const& o) {
-  auto const& [max_attempts, wait] = o;
-  return {{"retry.max_attempts", text(max_attempts)}, {"retry.backoff", nested(wait, "backoff")}};
+  auto const& [max_attempts, wait, delay] = o;
+  return {{"retry.max_attempts", text(max_attempts)},
+          {"retry.backoff", nested(wait, "backoff")},
+          {"retry.delay", unset(!delay, "the backoff")}};
 }
 
 option_list options_of(outbox::purge_options const& o) {

@@ -110,6 +110,57 @@ TEST_F(Work, ARouteHasItsOwnPatience) {
   EXPECT_EQ(db.row("a").status, event_status::dead) << "two attempts, not the node's three";
 }
 
+// A node whose policy has a delay of its own; the row after so many failures.
+class OwnPolicy : public Work {
+ protected:
+  row_view failing(std::function<std::chrono::milliseconds(std::int32_t)> delay, int times, result const& r) {
+    stepper m{db, "m", [&](node_settings& s) { s.engine.retry.delay = std::move(delay); }};
+    m.open();
+    db.put("a");
+    for (int i = 0; i < times; ++i) {
+      m.advance(1h);
+      m.renew();
+      m.poll_all();
+      EXPECT_EQ(m.deliver(r), "a") << i;
+      m.settle();
+    }
+    return db.row("a");
+  }
+};
+
+TEST_F(OwnPolicy, DecidesTheWait) {
+  auto const r = failing([](std::int32_t failures) { return failures * 11s; }, 2, failed{"down"});
+  EXPECT_EQ(r.attempts, 2);
+  EXPECT_EQ(r.available_at, db.clock->now() + 22s) << "of the second failure, without jitter";
+}
+
+TEST_F(OwnPolicy, StepsBackForAWaitThatTheListenerKnows) {
+  auto const r = failing([](std::int32_t) { return 11s; }, 1, failed{"down", 9s});
+  EXPECT_EQ(r.available_at, db.clock->now() + 9s);
+}
+
+TEST_F(OwnPolicy, ThatThrowsLeavesTheDecisionToTheBackoff) {
+  auto const r = failing([](std::int32_t) -> std::chrono::milliseconds { throw 42; }, 1, failed{"down"});
+  EXPECT_EQ(r.attempts, 1);
+  EXPECT_GE(r.available_at, db.clock->now() + 100ms);
+  EXPECT_LT(r.available_at, db.clock->now() + 300ms);
+}
+
+TEST_F(OwnPolicy, IsKeptWithinReason) {
+  auto const at_once = failing([](std::int32_t) { return -1h; }, 1, failed{"down"});
+  EXPECT_EQ(at_once.available_at, db.clock->now());
+  ASSERT_EQ(n.poll(), true);
+  ASSERT_EQ(n.deliver(), "a");
+  n.settle();
+  db.store->purge({.retention = 0s});
+  auto const endless = failing([](std::int32_t) { return std::chrono::milliseconds::max(); }, 1, failed{"down"});
+  EXPECT_EQ(endless.available_at, db.clock->now() + 24h * 3650);
+}
+
+TEST_F(OwnPolicy, DoesNotSaveAnEventFromItsLastAttempt) {
+  EXPECT_EQ(failing([](std::int32_t) { return 1s; }, 3, failed{"down"}).status, event_status::dead);
+}
+
 TEST_F(Work, ANegativeWaitIsNoWait) { EXPECT_EQ(after(failed{"x", -5s}).available_at, db.clock->now()); }
 
 TEST_F(Work, AnEndlessWaitIsTenYears) {
