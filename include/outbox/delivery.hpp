@@ -19,7 +19,8 @@ struct delivery {
       id;  ///< The event's id, alive as long as `event` or a copy of it. Send it along: it is what receivers dedupe by.
   std::int32_t attempt;       ///< 1 for the first try; grows with every counted failure.
   std::int32_t max_attempts;  ///< A failure of this attempt number makes the event DEAD.
-  steady_time deadline;       ///< After this the call counts as failed and its result is ignored.
+  steady_time deadline;       ///< After this the call counts as failed and its result is ignored. Without a timeout:
+                              ///< `steady_time::max()`.
   outbox::v0::source source;
   bool maybe_duplicate;  ///< An earlier try may have had its effect: it failed, or its process ended in the middle.
   std::stop_token stop;  ///< Fires when the result no longer counts: timeout, lost lease, or a node that stops now.

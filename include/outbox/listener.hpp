@@ -27,7 +27,7 @@ struct route_options {
   /// In logs. Default: the event type.
   std::string name{};
 
-  /// How long a call may take. Default: the node's `listener_timeout`. 1 ms … 24 h.
+  /// How long a call may take. Default: the node's `listener_timeout`. 1 ms … 24 h, or 0: no limit.
   std::optional<std::chrono::milliseconds> timeout{};
 
   /// Default: the node's `retry`. Not for `ordered`, which tries once.

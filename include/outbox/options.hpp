@@ -98,7 +98,9 @@ struct single_node_options {
   queue_options queue{};
   lease_options lease{};
 
-  /// How long a listener may take. Default 5 min. A route may have its own. 1 ms … 24 h.
+  /// How long a listener may take, then the call counts as failed. Default 5 min. A route may have its own. 1 ms … 24 h,
+  /// or 0: no limit. A call that never returns then keeps its worker and its row for as long as the node lives, and
+  /// events of its route that wait in the node wait with it.
   std::chrono::milliseconds listener_timeout{300'000};
 
   /// False: every event goes through the table and the poller. Default true.

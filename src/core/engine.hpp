@@ -60,7 +60,7 @@ struct ticket {
   bool tried = false;  ///< An earlier try ended without success.
   stage at = stage::registered;
   steady_time lease_end{};  ///< By this node's clock, so never later than by the store's.
-  steady_time limit{};      ///< Queued: released after this. Running: failed after this.
+  steady_time limit{};      ///< Queued: released after this. Running: failed after this. Perhaps never.
   settlement verdict{};     ///< From `finished` on.
   std::string progress{};
   std::stop_source stop{std::nostopstate};
@@ -269,6 +269,7 @@ class engine {
   // Work.
   [[nodiscard]] retry_policy const& retry_of(ticket const& t) const noexcept;
   [[nodiscard]] milliseconds timeout_of(ticket const& t) const noexcept;
+  [[nodiscard]] static steady_time end_of(milliseconds timeout, steady_time now) noexcept;
   [[nodiscard]] ticket* next_of(ticket_list& queue, steady_time now);
   [[nodiscard]] bool may_begin(ticket const& t, steady_time now) const noexcept;
   [[nodiscard]] bool has_room(route const* where) const noexcept;

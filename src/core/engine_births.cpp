@@ -91,7 +91,7 @@ void engine::committed(birth& b, steady_time now) noexcept {
       remove(*t);
       continue;
     }
-    t->limit = now + patience_of(*t);
+    t->limit = end_of(patience_of(*t), now);
     counters_.hot_enqueued += 1;
     move_to(*t, stage::queued);
   }

@@ -266,7 +266,7 @@ void engine::receive(claimed_row row, poll_request const& sent, steady_time now)
   t->tried = row.tried;
   t->progress = std::move(row.progress);
   t->lease_end = lease_end;
-  t->limit = now + patience_of(*t);
+  t->limit = end_of(patience_of(*t), now);
   t->verdict = {.row = t->handle, .progress = t->progress};
   // The dispatch lock may have been lost since the claim was sent.
   bool const wanted = open_ && (active() || has_bug(planted_bug::work_goes_on_without_the_lock));

@@ -29,6 +29,7 @@ retry_policy const& engine::retry_of(ticket const& t) const noexcept {
   return t.where != nullptr && t.where->options.retry ? *t.where->options.retry : settings_.retry;
 }
 
+// 0: there is none.
 milliseconds engine::timeout_of(ticket const& t) const noexcept {
   return t.where != nullptr && t.where->options.timeout ? *t.where->options.timeout : settings_.listener_timeout;
 }
@@ -75,6 +76,10 @@ milliseconds engine::patience_of(ticket const& t) const noexcept {
   return timeout * static_cast<std::int64_t>(2 + queued_[t.where->index] / *t.where->options.max_in_flight);
 }
 
+steady_time engine::end_of(milliseconds timeout, steady_time now) noexcept {
+  return timeout.count() == 0 ? steady_time::max() : now + timeout;
+}
+
 bool engine::is_paused(ticket const& t) const noexcept {
   return !pauses_.empty() && paused(pauses_, t.what.aggregate_type(), t.what.type());
 }
@@ -100,7 +105,7 @@ ticket* engine::next_of(ticket_list& queue, steady_time now) {
 }
 
 void engine::begin(ticket& t, steady_time now) {
-  t.limit = now + timeout_of(t);
+  t.limit = end_of(timeout_of(t), now);
   t.stop = std::stop_source{};
   t.stop_asked = false;
   t.on_worker = true;

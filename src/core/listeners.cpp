@@ -48,8 +48,8 @@ core::route const* routes::find(std::string_view aggregate_type, std::string_vie
 void routes::add(std::string_view aggregate_type, std::string_view event_type, core::route r) {
   auto const& o = r.options;
   if (event_type.empty()) refuse("listeners", "has a route with an empty event type");
-  if (o.timeout && (o.timeout->count() <= 0 || *o.timeout > std::chrono::hours{24})) {
-    refuse("route.timeout", "must be positive and at most 24 hours");
+  if (o.timeout && (o.timeout->count() < 0 || *o.timeout > std::chrono::hours{24})) {
+    refuse("route.timeout", "must be 0, for no limit, or at most 24 hours");
   }
   if (o.max_in_flight && *o.max_in_flight == 0) refuse("route.max_in_flight", "must be at least 1");
   if (r.max_batch < 1 || r.max_batch > 10'000) refuse("route.max_batch", "must be 1 to 10000");

@@ -51,7 +51,7 @@ void validate_all(node_settings const& s) {
   if (e.queue.bytes < (std::size_t{64} << 10)) refuse("queue.bytes", "must be at least 65536");
   within("lease.duration", e.lease.duration, 1s, 1h);
   within("lease.max_crashes", static_cast<std::uint64_t>(std::max(0, e.lease.max_crashes)), 2, 1000);
-  within("listener_timeout", e.listener_timeout, 1ms, 24h);
+  within("listener_timeout", e.listener_timeout, 0ms, 24h);
   within("limits.payload_bytes", s.limits.payload_bytes, 1, std::uint64_t{1} << 30);
   within("drain", s.drain, 0ms, 24h);
   for (auto const& i : s.interceptors) {

@@ -97,7 +97,9 @@ TEST(Options, NonsenseNamesItsField) {
   EXPECT_EQ(refused_field([](o x) { x.queue.bytes = 1; }), "queue.bytes");
   EXPECT_EQ(refused_field([](o x) { x.lease.duration = 10ms; }), "lease.duration");
   EXPECT_EQ(refused_field([](o x) { x.lease.max_crashes = 1; }), "lease.max_crashes");
-  EXPECT_EQ(refused_field([](o x) { x.listener_timeout = 0ms; }), "listener_timeout");
+  EXPECT_EQ(refused_field([](o x) { x.listener_timeout = -1ms; }), "listener_timeout");
+  EXPECT_EQ(refused_field([](o x) { x.listener_timeout = 25h; }), "listener_timeout");
+  EXPECT_EQ(refused_field([](o x) { x.listener_timeout = 0ms; }), "accepted") << "no limit";
   EXPECT_EQ(refused_field([](o x) { x.drain = -1ms; }), "drain");
   EXPECT_EQ(refused_field([](o x) { x.name = std::string(200, 'x'); }), "name");
   EXPECT_EQ(refused_field([](o x) { x.purge = purge_options{.keep = -1ms}; }), "purge.keep");

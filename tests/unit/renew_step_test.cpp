@@ -50,6 +50,59 @@ TEST_F(RenewStep, R6_ACallPastItsTimeoutIsACountedFailureAndItsResultIsIgnored) 
   EXPECT_EQ(db.row("a").status, event_status::retry);
 }
 
+// 0 is no limit, for the node or for one route.
+TEST_F(RenewStep, R6_ACallWithoutATimeoutIsKeptForAsLongAsItTakes) {
+  stepper patient{db, "patient", [](node_settings& s) {
+                    listeners l;
+                    l.on("t", [](delivery const&) {});
+                    l.on("quick", [](delivery const&) {}, {.timeout = 1s});
+                    l.on("narrow", [](delivery const&) {}, {.max_in_flight = 1});
+                    s.routes = l.release();
+                    s.engine.listener_timeout = 0ms;
+                  }};
+  patient.open();
+  for (auto const* id : {"running", "queued"}) db.put(id);
+  db.put("narrow", "narrow");
+  db.put("quick", "quick");
+  patient.poll_all();
+  auto const running = patient.start();
+  ASSERT_EQ(running->what.id(), "running");
+  EXPECT_EQ(running->limit, steady_time::max());
+  for (int i = 0; i < 4000; ++i) {  // more than eight hours
+    patient.advance(7500ms);
+    patient.renew();
+    patient.settle();
+  }
+  EXPECT_EQ(patient.counters().timed_out, 0U);
+  EXPECT_FALSE(running->stop.stop_requested());
+  for (auto const* id : {"running", "queued", "narrow"}) {
+    EXPECT_EQ(db.row(id).lease_until, db.clock->now() + 30s) << id;
+  }
+  EXPECT_EQ(db.row("quick").locked_by, "") << "its route has a timeout, so it waits no longer than that";
+  patient.finish(running, done);
+  EXPECT_THAT(patient.deliver_all(), ElementsAre("queued", "narrow"));
+  patient.settle();
+  EXPECT_EQ(db.row("running").status, event_status::delivered);
+  EXPECT_EQ(db.row("queued").attempts, 0);
+}
+
+TEST_F(RenewStep, R6_ARouteWithoutATimeoutIsNotTheNodes) {
+  std::vector<steady_time> deadlines;
+  stepper m{db, "m", [&](node_settings& s) {
+              listeners l;
+              l.on("t", [&](delivery const& d) { deadlines.push_back(d.deadline); }, {.timeout = 0ms});
+              l.on("u", [&](delivery const& d) { deadlines.push_back(d.deadline); });
+              s.routes = l.release();
+            }};
+  m.open();
+  db.put("a", "t");
+  db.put("b", "u");
+  m.poll_all();
+  EXPECT_EQ(m.work(), "a");
+  EXPECT_EQ(m.work(), "b");
+  EXPECT_THAT(deadlines, ElementsAre(steady_time::max(), m.now() + 5min));
+}
+
 TEST_F(RenewStep, R6_TheRenewerIsWokenForAShortTimeout) {
   n.renew();
   db.put("a", "quick");
