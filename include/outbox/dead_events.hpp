@@ -30,7 +30,7 @@ class OUTBOX_CORE_EXPORT dead_events {
   bool replay(std::string_view event_id) const;
 
   /// All that match and were dead when this began, `batch` at a time; how many. One that dies again meanwhile is not
-  /// touched twice.
+  /// touched twice. If a batch fails, `error::rows_changed()` says how many were replayed before it.
   std::uint64_t replay_all(dead_filter const& filter = {}, std::size_t batch = 100) const;
 
  private:

@@ -1,6 +1,7 @@
 // What the library throws.
 #pragma once
 
+#include <cstdint>
 #include <outbox/detail/core_export.hpp>
 #include <stdexcept>
 #include <string>
@@ -48,10 +49,18 @@ class OUTBOX_CORE_EXPORT error : public std::runtime_error {
   /// The database's five-letter code where it has one, else empty.
   [[nodiscard]] std::string_view sqlstate() const noexcept { return sqlstate_; }
 
+  /// How many rows a call that works in batches had changed before it failed: those are committed and stay changed. Only
+  /// `dead_events::replay_all` says it; else 0.
+  [[nodiscard]] std::uint64_t rows_changed() const noexcept { return rows_changed_; }
+
+  /// The same error after that many rows.
+  [[nodiscard]] error after_changing(std::uint64_t rows) const;
+
  private:
   errc code_;
   std::string field_;
   std::string sqlstate_;
+  std::uint64_t rows_changed_ = 0;
 };
 
 }  // namespace outbox::inline v0

@@ -1,4 +1,5 @@
 #include <outbox/dead_events.hpp>
+#include <outbox/error.hpp>
 
 namespace outbox::inline v0 {
 
@@ -17,9 +18,13 @@ bool dead_events::replay(std::string_view event_id) const {
 std::uint64_t dead_events::replay_all(dead_filter const& filter, std::size_t batch) const {
   auto const began = store_->now();
   std::uint64_t total = 0;
-  for (std::size_t n = batch; n == batch && batch > 0; total += n) {
-    n = store_->replay_some(filter, began, batch);
-    if (n > 0 && replayed_) replayed_();
+  try {
+    for (std::size_t n = batch; n == batch && batch > 0; total += n) {
+      n = store_->replay_some(filter, began, batch);
+      if (n > 0 && replayed_) replayed_();
+    }
+  } catch (error const& e) {
+    throw e.after_changing(total);
   }
   return total;
 }

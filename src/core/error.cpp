@@ -32,4 +32,10 @@ error error::about(errc code, std::string_view field, std::string_view problem) 
   return e;
 }
 
+error error::after_changing(std::uint64_t rows) const {
+  error e{*this};
+  e.rows_changed_ = rows;
+  return e;
+}
+
 }  // namespace outbox::inline v0

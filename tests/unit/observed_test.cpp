@@ -211,6 +211,28 @@ TEST_F(Observed, OperatorsAreToldWhenTheStoreFails) {
   EXPECT_THROW(n.purge_once(), error);
 }
 
+TEST_F(Observed, AReplayThatFailsHalfwaySaysHowFarItCame) {
+  l.on("t", [](delivery const&) -> result { return dead{"no"}; });
+  auto n = single_node(options());
+  n.run_until_idle();
+  for (int i = 0; i < 5; ++i) write(n, "e" + std::to_string(i));
+  n.run_until_idle();
+  int calls = 0;
+  auto const flaky = std::make_shared<testing::faulty_store>(table, [&](testing::operation what) {
+    return what == testing::operation::replay && ++calls == 3 ? testing::fault::before : testing::fault::none;
+  });
+  dead_events const tool{flaky};
+  try {
+    tool.replay_all({}, /*batch=*/2);
+    FAIL() << "nothing failed";
+  } catch (error const& e) {
+    EXPECT_EQ(e.rows_changed(), 4U);
+    EXPECT_TRUE(e.transient()) << "what went wrong is said too";
+  }
+  EXPECT_EQ(tool.count(), 1U);
+  EXPECT_EQ(tool.replay_all({}, 2), 1U) << "the rest";
+}
+
 TEST_F(Observed, UnreadablePausesAreSaidOnceAndHurtNobody) {
   l.on("t", [](delivery const&) {});
   auto n = single_node(options());
