@@ -15,13 +15,17 @@ namespace {
 template <class F>
 void guarded(std::weak_ptr<node_core> const& weak, F&& hook) noexcept {
   try {
+    auto const say = [&](std::string text) {
+      if (auto const core = weak.lock()) {
+        core->with_engine_quietly([&](engine& g) { g.remark(log_level::warning, std::move(text)); });
+      }
+    };
     try {
       hook();
     } catch (std::exception const& e) {
-      if (auto const core = weak.lock()) {
-        core->with_engine_quietly(
-            [&](engine& g) { g.remark(log_level::warning, std::string{"a writer hook failed: "} + e.what()); });
-      }
+      say(std::string{"a writer hook failed: "} + e.what());
+    } catch (...) {
+      say("a writer hook threw something that is not an exception");
     }
   } catch (...) {  // NOLINT(bugprone-empty-catch): not even the log could be told
   }

@@ -22,6 +22,23 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+struct amount {
+  static constexpr std::string_view event_type = "amount";
+};
+
+}  // namespace
+
+template <>
+struct codec<amount> {
+  static encoded encode(amount const&) { return {"2"}; }
+  static amount decode(event const& e) {
+    if (e.payload() != "2") throw std::runtime_error{"not two"};
+    return {};
+  }
+};
+
+namespace {
+
 struct recording_metrics final : metrics {
   void add(counter c, std::uint64_t n) noexcept override { counters[full_name(c)] += n; }
   void set(gauge g, std::int64_t v) noexcept override {
@@ -116,7 +133,9 @@ TEST_F(Observed, GaugesByTheirNames) {
 
 TEST_F(Observed, TheLogNamesWhatHooksAndInterceptorsThrow) {
   struct bad_hook final : writer_hook {
-    void after_write(std::span<event const>) override { throw std::runtime_error{"hook"}; }
+    void after_write(std::span<event const>) override { throw std::runtime_error{"written"}; }
+    void after_commit(std::span<event const>) override { throw std::runtime_error{"committed"}; }
+    void after_rollback(std::span<event const>) override { throw std::runtime_error{"rolled back"}; }
   };
   l.on("t", [](delivery const&) {});
   auto o = options();
@@ -125,10 +144,88 @@ TEST_F(Observed, TheLogNamesWhatHooksAndInterceptorsThrow) {
   auto n = single_node(std::move(o));
   n.run_until_idle();
   write(n, "a");
+  {
+    memory::transaction tx{*table};
+    n.writer().write(tx, "t", "1");
+    tx.rollback();
+  }
   n.run_until_idle();
-  EXPECT_THAT(log, Contains("warning: a writer hook failed: hook"));
+  auto const times = [&](std::string const& line) { return std::ranges::count(log, line); };
+  EXPECT_EQ(times("warning: a writer hook failed: written"), 2);
+  EXPECT_EQ(times("warning: a writer hook failed: committed"), 1);
+  EXPECT_EQ(times("warning: a writer hook failed: rolled back"), 1);
   EXPECT_THAT(log, Contains("warning: an interceptor failed after a delivery: after"));
   EXPECT_EQ(row("a").status, event_status::delivered);
+}
+
+TEST_F(Observed, TheLogSaysThatAHookThrewWhatIsNoException) {
+  struct odd_hook final : writer_hook {
+    void after_write(std::span<event const>) override { throw 42; }
+    void after_commit(std::span<event const>) override { throw "text"; }
+  };
+  l.on("t", [](delivery const&) {});
+  auto o = options();
+  o.hook = std::make_shared<odd_hook>();
+  auto n = single_node(std::move(o));
+  n.run_until_idle();
+  EXPECT_NO_THROW(write(n, "a"));
+  n.run_until_idle();
+  EXPECT_EQ(std::ranges::count(log, "warning: a writer hook threw something that is not an exception"), 2);
+  EXPECT_EQ(row("a").status, event_status::delivered);
+}
+
+// What a row cannot be read for, and what a payload cannot be decoded for, are both reasons to die: loudly.
+TEST_F(Observed, TheLogSaysWhatCannotBeDecoded) {
+  struct torn_store final : sim::forwarding_store {
+    using forwarding_store::forwarding_store;
+    claim_reply claim(claim_request const& r) override {
+      auto reply = forwarding_store::claim(r);
+      for (auto& row : reply.rows)
+        if (row.handle.id == "torn") row.malformed = "headers are no object";
+      return reply;
+    }
+  };
+  l.on<amount>([](amount const&) {});
+  auto o = options();
+  o.store = std::make_shared<torn_store>(table);
+  auto n = single_node(std::move(o));
+  auto elsewhere = writer_only({.store = table, .log = nullptr, .clock = clock});
+  write(elsewhere, "torn", "amount");
+  write(elsewhere, "undecodable", "amount");
+  n.run_until_idle();
+  EXPECT_THAT(log, Contains("error: event torn (amount) is DEAD: the row cannot be read: headers are no object"));
+  EXPECT_THAT(log,
+              Contains("error: event undecodable (amount) is DEAD: cannot decode the payload of 'amount': not two"));
+  EXPECT_EQ(row("torn").status, event_status::dead);
+  EXPECT_EQ(row("undecodable").status, event_status::dead);
+}
+
+TEST_F(Observed, InterceptorsAreToldWhatAListenerAnsweredOrThrew) {
+  l.on("t", [](delivery const& d) -> result {
+    if (d.id == "throws") throw std::runtime_error{"broken pipe"};
+    if (d.id == "gives up") throw permanent_failure{"no such user"};
+    if (d.id == "fails") return failed{"down"};
+    if (d.id == "waits") return defer{1h, "not ready"};
+    return done;
+  });
+  std::map<std::string, std::string> told;
+  auto o = options();
+  o.interceptors = {intercept_after([&](delivery const& d, result const& r) {
+    auto const& v = r.value();
+    told[d.id] = std::holds_alternative<failed>(v)  ? "failed: " + std::get<failed>(v).reason
+                 : std::holds_alternative<dead>(v)  ? "dead: " + std::get<dead>(v).reason
+                 : std::holds_alternative<defer>(v) ? "deferred: " + std::get<defer>(v).reason
+                                                    : "done";
+  })};
+  auto n = single_node(std::move(o));
+  n.run_until_idle();
+  for (auto const* id : {"throws", "gives up", "fails", "waits", "works"}) write(n, id);
+  n.run_until_idle();
+  EXPECT_EQ(told, (std::map<std::string, std::string>{{"throws", "failed: broken pipe"},
+                                                      {"gives up", "dead: no such user"},
+                                                      {"fails", "failed: down"},
+                                                      {"waits", "deferred: not ready"},
+                                                      {"works", "done"}}));
 }
 
 TEST_F(Observed, AnErrorThatIsNotTransientIsLoggedAsOneOnce) {
