@@ -54,6 +54,25 @@ TEST(Listeners, ExactAggregateWinsOverEveryAggregate) {
   EXPECT_EQ(reason("__GLOBAL__"), "any");
 }
 
+// What the specifications mean by a listener without an aggregate type.
+TEST(Listeners, TheGlobalAggregateIsOneLikeAnyOther) {
+  listeners l;
+  l.on(global_aggregate, "paid", [](delivery const&) { return result{dead{"global"}}; });
+  auto const routes = l.release();
+  auto const of = [&](event const& e) { return routes->find(e.aggregate_type(), e.type()); };
+  EXPECT_NE(of(event::json("paid", "1")), nullptr) << "an event that names none";
+  EXPECT_EQ(of(event::json("paid", "1", {.aggregate = {"order", "7"}})), nullptr);
+  listeners both;
+  both.on("paid", [](delivery const&) { return result{dead{"any"}}; });
+  both.on("__GLOBAL__", "paid", [](delivery const&) { return result{dead{"global"}}; });
+  auto const two = both.release();
+  auto const reason = [&](event const& e) {
+    return std::get<dead>(call(*two->find(e.aggregate_type(), e.type()), e).value()).reason;
+  };
+  EXPECT_EQ(reason(event::json("paid", "1")), "global");
+  EXPECT_EQ(reason(event::json("paid", "1", {.aggregate = {"order", "7"}})), "any");
+}
+
 TEST(Listeners, UnknownTypesHaveNoRoute) {
   listeners l;
   l.on("order", "paid", [](delivery const&) {});
