@@ -88,6 +88,45 @@ TEST_F(Node, StartsOnce) {
   }
 }
 
+// For the thread sanitizer more than for the assertions.
+TEST_F(Node, StartAndStopMayRace) {
+  for (int round = 0; round < 30; ++round) {
+    auto n = single_node(options());
+    std::atomic<int> started = 0;
+    {
+      std::latch all{5};
+      auto const race = [&](auto f) {
+        return std::jthread{[&all, f] {
+          all.arrive_and_wait();
+          try {
+            f();
+          } catch (error const& e) {
+            EXPECT_EQ(e.code(), errc::lifecycle);
+          }
+        }};
+      };
+      auto const start = [&] {
+        n.start();
+        ++started;
+      };
+      auto const first = race(start);
+      auto const second = race(start);
+      auto const stopper = race([&] { n.stop(round % 2 == 0 ? 0ms : 1s); });
+      auto const poller = race([&] { n.poll_once(); });
+      auto const looker = race([&] {
+        static_cast<void>(n.health());
+        static_cast<void>(n.counters());
+        n.wake();
+      });
+    }
+    EXPECT_LE(started, 1);
+    EXPECT_TRUE(n.stop());
+    EXPECT_FALSE(n.health().running);
+    EXPECT_THROW(n.start(), error) << "however it came out, it is over";
+    EXPECT_TRUE(store_->inspect().nodes().empty());
+  }
+}
+
 TEST_F(Node, StopDrainsWhatIsQueued) {
   std::latch gate{1};
   single_node_options o{.store = store_, .workers = 1, .log = nullptr};

@@ -4,11 +4,15 @@
 
 #include <array>
 #include <atomic>
+#include <latch>
 #include <map>
+#include <mutex>
 #include <outbox/error.hpp>
 #include <outbox/memory.hpp>
 #include <outbox/outbox.hpp>
 #include <outbox/testing.hpp>
+#include <set>
+#include <thread>
 
 #include "sim/forwarding_store.hpp"
 #include "support/log_lines.hpp"
@@ -270,6 +274,23 @@ TEST_F(Observed, AWriterOnlyNodeDeletesByAge) {
   EXPECT_EQ(table->inspect().counts().pending(), 1U);
 }
 
+TEST_F(Observed, ARunningWriterOnlyNodeDeletesByAge) {
+  auto n = writer_only({.store = table,
+                        .purge = age_purge_options{.keep = 1h, .batch = 2, .every = 1s},
+                        .log = nullptr,
+                        .clock = clock});
+  n.start();
+  for (int i = 0; i < 5; ++i) write(n, "old" + std::to_string(i));
+  clock->advance(2h);
+  write(n, "young");
+  EXPECT_TRUE(eventually([&] {
+    clock->advance(100ms);  // its schedule is on this clock too
+    return table->inspect().counts().pending() == 1;
+  }));
+  EXPECT_TRUE(table->inspect().find("young"));
+  EXPECT_TRUE(n.stop());
+}
+
 TEST_F(Observed, PurgeTakesABatchPerTransactionAndSaysHowMany) {
   l.on("t", [](delivery const&) {});
   auto o = options();
@@ -351,6 +372,125 @@ TEST_F(Observed, AStartThatFailsLeavesNoTraceInTheRegistry) {
   fail(testing::operation::pause, testing::fault::before);
   EXPECT_THROW(n.start(), error);
   EXPECT_TRUE(table->inspect().nodes().empty());
+}
+
+// Notes which of a node's threads asks for what, and in which order they end.
+class watched_store final : public sim::forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+
+  std::size_t purge(purge_request const& r) override { return note("purger"), forwarding_store::purge(r); }
+  claim_reply claim(claim_request const& r) override { return note("poller"), forwarding_store::claim(r); }
+  std::vector<bool> settle(std::span<settlement const> items) override {
+    return note("settler"), forwarding_store::settle(items);
+  }
+  void announce(node_row const& node) override {  // whoever renews leases announces the node too
+    note("renewer");
+    forwarding_store::announce(node);
+  }
+
+  void note(std::string const& who) {
+    if (std::this_thread::get_id() == test_) return;
+    struct last_word {
+      std::function<void()> say;
+      ~last_word() {
+        if (say) say();
+      }
+    };
+    thread_local last_word word;  // said when the thread ends, before anybody has joined it
+    std::lock_guard const lock{mutex_};
+    calls_[who] += 1;
+    threads_[who].insert(std::this_thread::get_id());
+    if (word.say) return;
+    word.say = [this, who] {
+      std::lock_guard const guard{mutex_};
+      ended_.push_back(who);
+    };
+  }
+  int calls(std::string const& who) {
+    std::lock_guard const lock{mutex_};
+    return calls_[who];
+  }
+  std::set<std::thread::id> threads(std::string const& who) {
+    std::lock_guard const lock{mutex_};
+    return threads_[who];
+  }
+  std::vector<std::string> ended() {
+    std::lock_guard const lock{mutex_};
+    return ended_;
+  }
+
+ private:
+  std::thread::id const test_ = std::this_thread::get_id();
+  std::mutex mutex_;
+  std::map<std::string, int> calls_;
+  std::map<std::string, std::set<std::thread::id>> threads_;
+  std::vector<std::string> ended_;
+};
+
+class Closing : public ::testing::Test {
+ protected:
+  // With one worker that calls a listener, and a purger that has been at work.
+  node started(std::function<void()> listener = {}) {
+    single_node_options o{.store = watched, .workers = 1, .poll = {.every = 20ms}, .log = nullptr};
+    o.purge = purge_options{.keep = 0ms, .every = 1s};
+    o.listeners.on("t", [this, listener](delivery const& d) {
+      watched->note("worker");
+      if (d.id == "first") return;
+      if (listener) listener();
+    });
+    auto n = single_node(std::move(o));
+    n.start();
+    write(n, "first");
+    EXPECT_TRUE(eventually([&] {
+      return watched->calls("purger") > 0 && watched->calls("poller") > 0 && watched->calls("worker") > 0 &&
+             watched->calls("settler") > 0 && watched->calls("renewer") > 0;
+    }));
+    return n;
+  }
+  void write(node& n, std::string const& id) {
+    memory::transaction tx{*table};
+    n.writer().write(tx, "t", "1", {.id = id});
+    tx.commit();
+  }
+  std::shared_ptr<store> table = memory::open();
+  std::shared_ptr<watched_store> watched = std::make_shared<watched_store>(table);
+};
+
+TEST_F(Closing, PurgerPollerWorkersSettlerRenewer) {
+  auto n = started();
+  EXPECT_TRUE(n.stop());
+  EXPECT_THAT(watched->ended(), ElementsAre("purger", "poller", "worker", "settler", "renewer"));
+}
+
+TEST_F(Closing, SettlerAndRenewerStayWhileAListenerRuns) {
+  std::latch began{1};
+  std::latch gate{1};
+  {
+    auto n = started([&] {
+      began.count_down();
+      gate.wait();
+    });
+    write(n, "slow");
+    began.wait();
+    EXPECT_FALSE(n.stop(1ms));
+    EXPECT_THAT(watched->ended(), ElementsAre("purger", "poller"));
+    gate.count_down();
+  }
+  EXPECT_THAT(watched->ended(), ElementsAre("purger", "poller", "worker", "settler", "renewer"));
+  EXPECT_EQ(table->inspect().find("slow")->status, event_status::delivered) << "settled after the stop";
+}
+
+TEST_F(Closing, EveryLoopIsOneThread) {
+  auto n = started();
+  EXPECT_TRUE(eventually([&] { return watched->calls("purger") >= 2 && watched->calls("poller") >= 2; }));
+  n.stop();
+  std::set<std::thread::id> all;
+  for (auto const* who : {"purger", "poller", "worker", "settler", "renewer"}) {
+    EXPECT_EQ(watched->threads(who).size(), 1U) << who;
+    all.merge(watched->threads(who));
+  }
+  EXPECT_EQ(all.size(), 5U) << "and each its own";
 }
 
 TEST(Modes, EachNeedsAStore) {
