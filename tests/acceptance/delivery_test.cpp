@@ -66,6 +66,8 @@ TYPED_TEST(Delivery, OverflowDowngrade) {
   this->start(n);
   for (int i = 0; i < 10; ++i) this->write(n, "e" + std::to_string(i));
   EXPECT_EQ(n.counters().hot_dropped, 8U);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(this->row("e" + std::to_string(i)).status, event_status::created) << i;
+  EXPECT_EQ(this->seen.total(), 0U);
   gate.count_down();
   ASSERT_TRUE(this->settled());
   EXPECT_EQ(this->seen.total(), 10U) << "each once";

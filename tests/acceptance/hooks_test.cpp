@@ -12,6 +12,8 @@ class recording_hook final : public writer_hook {
   std::vector<event> before_write(std::vector<event> events) override {
     note("before", events);
     if (suppress) return {};
+    if (refuse) throw std::runtime_error{"not with these events"};
+    if (replace) return {event::json("t", "2", {.id = "instead"})};
     if (add) events.push_back(event::json("t", "1", {.id = "added"}));
     return events;
   }
@@ -20,7 +22,7 @@ class recording_hook final : public writer_hook {
   void after_rollback(std::span<event const> events) override { note("rolled back", events); }
 
   std::vector<std::string> said;
-  bool suppress = false, add = false, fail = false;
+  bool suppress = false, refuse = false, replace = false, add = false, fail = false;
 
  private:
   void note(std::string text, std::span<event const> events) {
@@ -86,6 +88,36 @@ TYPED_TEST(Hooks, WriterHookMaySuppressTheWrite) {
     EXPECT_TRUE(n.writer().write_all(tx, two).empty());
   });
   EXPECT_EQ(this->db.store->inspect().counts().pending(), 0U);
+  ASSERT_EQ(this->hook->said.size(), 2U) << "nothing was written, so there is nothing to hear of afterwards";
+  EXPECT_EQ(this->hook->said.front(), "before a");
+  EXPECT_TRUE(this->hook->said.back().starts_with("before "));
+}
+
+TYPED_TEST(Hooks, WriterHookMayReplaceTheEvents) {
+  this->hook->replace = true;
+  auto n = this->make_node();
+  this->start(n);
+  this->db.transact(true, [&](auto& tx) {
+    EXPECT_EQ(n.writer().write(tx, "t", "1", {.id = "a"}).str(), "instead") << "the id of what was written";
+  });
+  ASSERT_TRUE(this->seen.reach(1));
+  EXPECT_EQ(this->seen.of("instead"), 1);
+  EXPECT_FALSE(this->db.store->inspect().find("a"));
+  EXPECT_THAT(this->hook->said, ElementsAre("before a", "written instead", "committed instead"));
+}
+
+TYPED_TEST(Hooks, WhatBeforeWriteThrowsReachesTheCallerAndNothingIsWritten) {
+  this->hook->refuse = true;
+  auto n = this->make_node();
+  this->start(n);
+  this->db.transact(true, [&](auto& tx) {
+    EXPECT_THROW(n.writer().write(tx, "t", "1", {.id = "refused"}), std::runtime_error);
+    this->hook->refuse = false;
+    n.writer().write(tx, "t", "1", {.id = "kept"});
+  });
+  ASSERT_TRUE(this->seen.reach(1));
+  EXPECT_FALSE(this->db.store->inspect().find("refused")) << "although the transaction went on and was committed";
+  EXPECT_THAT(this->hook->said, ElementsAre("before refused", "before kept", "written kept", "committed kept"));
 }
 
 TYPED_TEST(Hooks, I9_WhatAHookThrowsNeverReachesTheCaller) {

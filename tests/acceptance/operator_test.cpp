@@ -67,7 +67,10 @@ TYPED_TEST(Operations, ReplayAllOfWhatDiesAgainEnds) {
 }
 
 TYPED_TEST(Operations, WriterOnly) {
-  auto w = writer_only({.store = this->db.store, .purge = age_purge_options{.keep = 1h, .every = 24h}, .log = nullptr});
+  std::vector<std::string> log;
+  auto w = writer_only({.store = this->db.store,
+                        .purge = age_purge_options{.keep = 1h, .every = 24h},
+                        .log = [&](log_level, std::string_view text) { log.emplace_back(text); }});
   w.start();
   this->write(w, "a");
   EXPECT_EQ(this->row("a").status, event_status::created);
@@ -75,6 +78,7 @@ TYPED_TEST(Operations, WriterOnly) {
   EXPECT_EQ(w.counters().hot_enqueued + w.counters().hot_dropped, 0U);
   EXPECT_EQ(w.purge_once(), 0U) << "it is young";
   EXPECT_TRUE(w.stop());
+  EXPECT_THAT(log, ::testing::IsEmpty()) << "no word of a hot path that it does not have";
   this->broken = false;
   auto n = this->make_node();
   this->start(n);

@@ -112,13 +112,18 @@ TEST_F(Birth, R1_ANodeThatDoesNotRunOwnsNothing) {
 }
 
 TEST_F(Birth, R1_TheHotPathCanBeOff) {
-  stepper cold{db, "cold", [](node_settings& s) { s.engine.hot_path = false; }};
+  stepper cold{db, "cold", [](node_settings& s) {
+                 s.engine.hot_path = false;
+                 s.engine.queue.hot = 1;
+               }};
   cold.open();
   cold.poll_all();
-  cold.commit("a");
+  for (auto const* id : {"a", "b"}) cold.commit(id);
   EXPECT_EQ(db.row("a").locked_by, "");
   EXPECT_TRUE(cold.poll());
   EXPECT_EQ(cold.deliver(), "a");
+  EXPECT_EQ(cold.counters().hot_dropped, 0U);
+  EXPECT_THAT(cold.log, IsEmpty()) << "what is off cannot be full";
 }
 
 TEST_F(Birth, R1_AFailedInsertEndsTheRegistration) {

@@ -1,9 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <latch>
 #include <outbox/error.hpp>
 #include <outbox/event.hpp>
+#include <set>
+#include <thread>
 
 namespace outbox {
 namespace {
@@ -61,11 +65,37 @@ TEST(Event, CopiesShareTheirMemory) {
   EXPECT_EQ(&a.payload(), &b.payload());
 }
 
+TEST(Event, WhatTheCallerDoesWithItsBuffersAfterwardsChangesNothing) {
+  std::string json = R"({"n":1})";
+  std::vector<std::byte> raw{std::byte{1}, std::byte{2}};
+  event_options options{.headers = {{"k", "v"}}};
+  auto const a = event::json("t", json, options);
+  auto const b = event::bytes("t", raw, "x");
+  json[5] = '2';
+  raw[0] = std::byte{9};
+  options.headers["k"] = "w";
+  EXPECT_EQ(a.payload(), R"({"n":1})");
+  EXPECT_EQ(a.headers().at("k"), "v");
+  EXPECT_EQ(b.payload(), "\x01\x02");
+}
+
 TEST(EventRefused, PayloadOverTheLimitNamesBoth) {
   auto const [field, text] =
       refusal([] { static_cast<void>(event::json("t", '"' + std::string(1 << 20, 'x') + '"')); });
   EXPECT_EQ(field, "payload");
   EXPECT_THAT(text, HasSubstr("1048578 bytes, the limit is 1048576"));
+}
+
+TEST(EventRefused, ThePayloadLimitCountsBytesNotCharacters) {
+  auto const letters = [](std::size_t count) {
+    std::string text = "\"";
+    for (std::size_t i = 0; i < count; ++i) text += "é";
+    return text + "\"";
+  };
+  EXPECT_NO_THROW(static_cast<void>(event::json("t", letters(524'287)))) << "1,048,576 bytes";
+  auto const [field, text] = refusal([&] { static_cast<void>(event::json("t", letters(600'000))); });
+  EXPECT_EQ(field, "payload");
+  EXPECT_THAT(text, HasSubstr("1200002 bytes, the limit is 1048576"));
 }
 
 TEST(EventRefused, PayloadLimitCanBeMoved) {
@@ -166,6 +196,44 @@ TEST(EventId, GrowsWithinAProcess) {
     ASSERT_LT(last, next);
     last = std::move(next);
   }
+}
+
+TEST(EventId, GrowsInEveryThreadAndIsNeverGivenTwice) {
+  constexpr std::size_t threads = 8;
+  constexpr std::size_t each = 5'000;
+  std::vector<std::vector<std::string>> made(threads);
+  {
+    std::latch all{threads};
+    std::vector<std::jthread> running;
+    for (auto& mine : made) {
+      running.emplace_back([&] {
+        all.arrive_and_wait();
+        for (std::size_t i = 0; i < each; ++i) mine.push_back(new_event_id());
+      });
+    }
+  }
+  std::set<std::string> ids;
+  for (auto const& mine : made) {
+    EXPECT_TRUE(std::ranges::is_sorted(mine));
+    ids.insert(mine.begin(), mine.end());
+  }
+  EXPECT_EQ(ids.size(), threads * each);
+}
+
+TEST(EventId, BeginsWithTheTime) {
+  auto const now = [] {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  };
+  auto const before = now();
+  auto const id = new_event_id();
+  auto const after = now();
+  std::int64_t time = 0;
+  for (char const c : id.substr(0, 10)) {
+    time = time * 32 + static_cast<std::int64_t>(std::string_view{"0123456789ABCDEFGHJKMNPQRSTVWXYZ"}.find(c));
+  }
+  EXPECT_GE(time, before);
+  EXPECT_LE(time, after + 1) << "many ids of one millisecond may carry over into the next";
 }
 
 }  // namespace

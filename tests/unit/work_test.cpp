@@ -1,4 +1,7 @@
 // Which event runs next, and what its listener's answer means: the seeds' table of outcomes.
+#include <set>
+
+#include "core/text.hpp"
 #include "unit/stepper.hpp"
 
 namespace outbox::core {
@@ -55,6 +58,18 @@ TEST_F(Work, FailedIsCountedAndBacksOff) {
   EXPECT_LT(r.available_at, db.clock->now() + 300ms);
   EXPECT_EQ(r.last_error, "down");
   EXPECT_EQ(n.counters().failed, 1U);
+}
+
+TEST_F(Work, EventsThatFailTogetherDoNotComeBackTogether) {
+  constexpr int events = 100;
+  for (int i = 0; i < events; ++i) n.commit("e" + std::to_string(i));
+  for (int i = 0; i < events; ++i) n.deliver(failed{"down"});
+  n.settle();
+  std::set<instant> due;
+  for (int i = 0; i < events; ++i) due.insert(db.row("e" + std::to_string(i)).available_at);
+  EXPECT_GT(due.size(), 50U) << "of 200 different waits";
+  EXPECT_LT(*due.begin(), db.clock->now() + 150ms);
+  EXPECT_GT(*due.rbegin(), db.clock->now() + 250ms);
 }
 
 TEST_F(Work, FailedMayBringItsOwnWait) {
@@ -171,7 +186,15 @@ TEST_F(Work, R5_AReasonIsMadeStorable) {
   auto const r = after(dead{std::string{"bad \xff and \0 long ", 18} + std::string(5000, 'x')});
   EXPECT_EQ(r.last_error.substr(0, 7), "bad \xEF\xBF\xBD");
   EXPECT_EQ(r.last_error.find('\0'), std::string::npos);
-  EXPECT_LE(r.last_error.size(), 4008U);
+  EXPECT_EQ(utf8_length(r.last_error), 4000U);
+  EXPECT_EQ(r.last_error.back(), 'x');
+}
+
+TEST_F(Work, R5_AReasonIsCutByCharactersNotBytes) {
+  std::string reason;
+  for (int i = 0; i < 5000; ++i) reason += "é";
+  auto const r = after(failed{reason});
+  EXPECT_EQ(r.last_error, reason.substr(0, 8000)) << "4000 characters of two bytes";
 }
 
 TEST_F(Work, AReasonIsNeverEmpty) { EXPECT_NE(after(dead{}).last_error, ""); }
@@ -222,6 +245,16 @@ TEST_F(Work, WhatListenersThrowIsAnAnswerToo) {
   auto const waiting = thrown([] { throw failure{"later", 3s}; });
   EXPECT_EQ(std::get<failed>(waiting.value()).after, 3s);
   EXPECT_TRUE(std::holds_alternative<dead>(thrown([] { throw permanent_failure{"never"}; }).value()));
+  struct rejected : permanent_failure {
+    using permanent_failure::permanent_failure;
+  };
+  auto const derived = thrown([] { throw rejected{"no such order"}; });
+  ASSERT_TRUE(std::holds_alternative<dead>(derived.value()));
+  EXPECT_EQ(std::get<dead>(derived.value()).reason, "no such order");
+  struct throttled : failure {
+    throttled() : failure{"throttled", 4s} {}
+  };
+  EXPECT_EQ(std::get<failed>(thrown([] { throw throttled{}; }).value()).after, 4s);
   EXPECT_TRUE(std::holds_alternative<failed>(thrown([] { throw 42; }).value()));
 }
 
