@@ -453,12 +453,13 @@ TEST_F(PostgresRaw, NothingStaysPreparedOnACallersConnection) {
 class PostgresTransaction : public PostgresJoin<raii_client<postgres::travel::direct>> {};
 
 TEST_F(PostgresTransaction, APipelinedTransactionIsOneRoundTrip) {
-  postgres::connection c{db.connection()};
+  postgres::connection c{proxy.connection()};
   {
     postgres::transaction tx{c, postgres::travel::pipelined};  // the connection gets to know the table
     box->writer().write(tx, "t", "1", {.id = "first"});
     tx.commit();
   }
+  auto const before = proxy.round_trips();
   postgres::transaction tx{c, postgres::travel::pipelined};
   tx.enqueue("INSERT INTO " + db.table("orders") + " VALUES ($1, $2)", {std::int64_t{5}, std::monostate{}});
   box->writer().write(tx, "t", "1", {.id = "second"});
@@ -466,9 +467,29 @@ TEST_F(PostgresTransaction, APipelinedTransactionIsOneRoundTrip) {
   EXPECT_NE(PQresultStatus(refused), PGRES_TUPLES_OK) << "nothing may slip in before BEGIN";
   PQclear(refused);
   EXPECT_EQ(rows("orders"), "0") << "nothing was sent yet";
+  EXPECT_EQ(proxy.round_trips(), before);
   tx.commit();
+  EXPECT_EQ(proxy.round_trips(), before + 1);
   EXPECT_EQ(rows("orders"), "1");
   EXPECT_TRUE(hot.reach(2));
+}
+
+// The hot path reads nothing back, and a second event of the same shape is not parsed again.
+TEST_F(PostgresTransaction, EventsAddNoRoundTripAndNoParsing) {
+  postgres::connection c{proxy.connection()};
+  auto const write_one = [&](std::string const& id) {
+    postgres::transaction tx{c};
+    box->writer().write(tx, "t", "1", {.id = id});
+    tx.commit();
+  };
+  write_one("first");
+  auto const trips = proxy.round_trips();
+  auto const parsed = proxy.parsed();
+  write_one("second");
+  EXPECT_EQ(proxy.round_trips(), trips + 2) << "BEGIN, and COMMIT with the event";
+  EXPECT_EQ(proxy.parsed(), parsed);
+  EXPECT_TRUE(hot.reach(2));
+  EXPECT_EQ(proxy.round_trips(), trips + 2) << "nor was anything asked after the commit";
 }
 
 TEST_F(PostgresTransaction, FlushShowsErrorsAtOnce) {

@@ -60,9 +60,9 @@ class PostgresSchema : public ::testing::Test {
                "('done', 't', '1', NULL, 1, '2024-01-03 00:00:00', '2024-01-03 00:00:00', NULL, NULL)");
   }
 
-  std::vector<std::string> deliver_all(std::shared_ptr<store> const& s) {
+  std::vector<std::string> deliver_all(std::shared_ptr<store> const& s, log_function log = nullptr) {
     std::vector<std::string> ids;
-    multi_node_options o{.store = s, .log = nullptr};
+    multi_node_options o{.store = s, .log = std::move(log)};
     o.workers = 1;
     o.listeners.on("t", [&](delivery const& d) { ids.push_back(d.id + " " + d.event.payload()); });
     multi_node(std::move(o)).run_until_idle();
@@ -397,13 +397,40 @@ TEST_F(PostgresSchema, WhatPsqlInsertsIsDelivered) {
   EXPECT_TRUE(s->inspect().find("blank")->event.headers().empty());
 }
 
+TEST_F(PostgresSchema, LockColumnsFollowTheOwner) {
+  auto const s = db.open();
+  psql("INSERT INTO " + db.table() +
+       " (event_id, event_type, payload, status, available_at, created_at) VALUES ('done', 't', '1', 0, now() - "
+       "interval '4 s', now()), ('retry', 't', '1', 0, now() - interval '3 s', now()), ('defer', 't', '1', 0, now() - "
+       "interval '2 s', now()), ('dead', 't', '1', 0, now() - interval '1 s', now());");
+  auto const locks = [&] {
+    return psql("SELECT coalesce(locked_by, '-'), locked_at IS NULL, lease_until IS NULL FROM " + db.table() +
+                " ORDER BY available_at;");
+  };
+  EXPECT_EQ(locks(), "-|t|t\n-|t|t\n-|t|t\n-|t|t\n");
+  auto const rows = s->claim({.token = "n/1", .lease = 30s}).rows;
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(locks(), "n/1|f|f\nn/1|f|f\nn/1|f|f\nn/1|f|f\n");
+  EXPECT_EQ(psql("SELECT count(*) FROM " + db.table() + " WHERE locked_at BETWEEN now() - interval '1 min' AND now();"),
+            "4\n");
+  std::vector<settlement> const ends{
+      {.row = rows[0].handle, .what = outcome::delivered},
+      {.row = rows[1].handle, .what = outcome::retry, .counted = 1, .delay = 1h, .error = "down"},
+      {.row = rows[2].handle, .what = outcome::defer, .delay = 2h},
+      {.row = rows[3].handle, .what = outcome::dead, .error = "no"}};
+  EXPECT_EQ(s->settle(ends), std::vector<bool>(4, true));
+  EXPECT_EQ(locks(), "-|t|t\n-|t|t\n-|t|t\n-|t|t\n");
+}
+
 TEST_F(PostgresSchema, ThePollQueryOfTheSpecificationReadsOurRows) {
   auto const s = db.open();
   auto n = multi_node({.store = s, .log = nullptr});
   postgres::connection c{db.connection()};
   postgres::transaction tx{c};
   n.writer().write(tx, "t", "{\"n\":1}", {.id = "a", .aggregate = {"order", "7"}, .headers = {{"k", "v"}}});
+  n.writer().write(tx, "u", "1", {.id = "none", .deliver_after = 1h});
   tx.commit();
+  EXPECT_EQ(psql("SELECT event_id FROM " + db.table() + " WHERE headers IS NULL;"), "none\n") << "not an empty object";
   EXPECT_EQ(
       psql("SELECT event_id, event_type, aggregate_type, aggregate_id, payload, headers->>'k', status, attempts FROM " +
            db.table() +
@@ -418,7 +445,13 @@ TEST_F(PostgresSchema, RowsThatNobodyCanReadDieAndTheRestIsDelivered) {
        " (event_id, event_type, payload, headers, status, available_at, created_at) VALUES "
        "('bad', 't', '1', '[1]', 0, now() - interval '1 s', now()), ('good', 't', '1', '{}', 0, now(), now()), "
        "('never', 't', '1', NULL, 0, 'infinity', now());");
-  EXPECT_THAT(deliver_all(s), ElementsAre("good 1"));
+  std::vector<std::string> log;
+  EXPECT_THAT(deliver_all(s,
+                          [&](log_level level, std::string_view text) {
+                            if (level == log_level::error) log.emplace_back(text);
+                          }),
+              ElementsAre("good 1"));
+  EXPECT_THAT(log, ElementsAre(::testing::StartsWith("event bad (t) is DEAD: the row cannot be read: ")));
   EXPECT_EQ(s->inspect().find("bad")->status, event_status::dead);
   EXPECT_EQ(s->inspect().find("never")->status, event_status::created);
 }

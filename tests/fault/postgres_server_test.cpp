@@ -97,6 +97,30 @@ TEST_F(PostgresServer, ThePoolIsBounded) {
   EXPECT_GE(std::stoi(sessions("bounded")), 1);
 }
 
+TEST_F(PostgresServer, TheStoresOwnStatementsAreParsedOncePerSession) {
+  tcp_proxy proxy{postgres_server::shared().port()};
+  auto o = db.options();
+  o.connections = 1;
+  auto const s = postgres::open(proxy.connection(), o);
+  auto n = multi_node(options(s));
+  auto const round = [&](int i) {
+    write(n, "e" + std::to_string(i));
+    auto const rows = s->claim({.token = "n/" + std::to_string(i), .lease = 30s}).rows;
+    ASSERT_EQ(rows.size(), 1U);
+    row_handle const handle = rows[0].handle;
+    EXPECT_TRUE(s->renew(std::span{&handle, 1}, 30s).at(0));
+    settlement const done{.row = handle};
+    EXPECT_TRUE(s->settle(std::span{&done, 1}).at(0));
+  };
+  round(0);
+  auto const parsed = proxy.parsed();
+  auto const trips = proxy.round_trips();
+  EXPECT_GT(parsed, 0) << "or the proxy cannot count";
+  for (int i = 1; i <= 5; ++i) round(i);
+  EXPECT_EQ(proxy.parsed(), parsed);
+  EXPECT_GT(proxy.round_trips(), trips);
+}
+
 // Nodes that see the same outage must not come back all at once.
 TEST_F(PostgresServer, AttemptsToReconnectAreSpread) {
   std::vector<int> waits;

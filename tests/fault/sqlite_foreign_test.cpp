@@ -93,18 +93,20 @@ TEST_F(Foreign, AnotherProcessesCommitIsNoticedWithinMilliseconds) {
 }
 
 TEST_F(Foreign, LockColumnsFollowTheOwner) {
-  shell(plain_insert("a", "'2026-01-01 00:00:00'"));
-  shell(plain_insert("b", "'2026-01-01 00:00:00'"));
+  for (auto const* id : {"done", "retry", "defer", "dead"}) shell(plain_insert(id, "'2026-01-01 00:00:00'"));
   auto const locks = [&] {
     return shell("SELECT coalesce(locked_by, '-'), locked_at IS NULL, lease_until IS NULL FROM outbox_event;");
   };
-  EXPECT_EQ(locks(), "-|1|1\n-|1|1\n");
+  EXPECT_EQ(locks(), "-|1|1\n-|1|1\n-|1|1\n-|1|1\n");
   auto const rows = store->claim({.token = "n/1", .lease = std::chrono::seconds{30}}).rows;
-  EXPECT_EQ(locks(), "n/1|0|0\nn/1|0|0\n");
-  std::vector<settlement> const ends{{.row = rows.at(0).handle, .what = outcome::delivered},
-                                     {.row = rows.at(1).handle, .what = outcome::dead, .error = "no"}};
-  EXPECT_EQ(store->settle(ends), std::vector<bool>(2, true));
-  EXPECT_EQ(locks(), "-|1|1\n-|1|1\n");
+  EXPECT_EQ(locks(), "n/1|0|0\nn/1|0|0\nn/1|0|0\nn/1|0|0\n");
+  std::vector<settlement> const ends{
+      {.row = rows.at(0).handle, .what = outcome::delivered},
+      {.row = rows.at(1).handle, .what = outcome::retry, .counted = 1, .delay = 1h, .error = "down"},
+      {.row = rows.at(2).handle, .what = outcome::defer, .delay = 1h},
+      {.row = rows.at(3).handle, .what = outcome::dead, .error = "no"}};
+  EXPECT_EQ(store->settle(ends), std::vector<bool>(4, true));
+  EXPECT_EQ(locks(), "-|1|1\n-|1|1\n-|1|1\n-|1|1\n");
 }
 
 TEST_F(Foreign, ARawHandlesCommitIsNoticedToo) {
@@ -158,13 +160,36 @@ TEST_F(Foreign, NothingIsLeftBehindOnABorrowedHandle) {
   EXPECT_TRUE(seen.reach(1));
 }
 
+TEST_F(Foreign, AConnectionOfOursPreparesEachStatementOnce) {
+  auto n = single_node(options());
+  sqlite::connection db{path};
+  auto const statements = [&] {
+    int count = 0;
+    for (auto* s = sqlite3_next_stmt(db.handle(), nullptr); s != nullptr; s = sqlite3_next_stmt(db.handle(), s))
+      ++count;
+    return count;
+  };
+  auto const write_one = [&] {
+    sqlite::transaction tx{db};
+    n.writer().write(tx, "UserCreated", "1");
+    tx.commit();
+  };
+  write_one();
+  auto const prepared = statements();
+  EXPECT_GT(prepared, 0);
+  for (int i = 0; i < 10; ++i) write_one();
+  EXPECT_EQ(statements(), prepared);
+}
+
 TEST_F(Foreign, OurRowsAreReadByTheSpecificationsPollQuery) {
   auto n = single_node(options());
   sqlite::connection db{path};
   sqlite::transaction tx{db};
   n.writer().write(tx, "UserCreated", R"({"name":"Ann"})",
                    {.id = "x", .aggregate = {"User", "7"}, .tenant = "acme", .headers = {{"h", "v"}}});
+  n.writer().write(tx, "UserCreated", "1", {.id = "none", .deliver_after = 1h});
   tx.commit();
+  EXPECT_EQ(shell("SELECT event_id FROM outbox_event WHERE headers IS NULL;"), "none\n") << "not an empty object";
   EXPECT_EQ(shell("SELECT event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, attempts "
                   "FROM outbox_event "
                   "WHERE status IN (0, 2) AND available_at <= strftime('%Y-%m-%d %H:%M:%f', 'now', '+1 seconds') "
@@ -197,10 +222,18 @@ TEST_F(Foreign, UnreadableHeadersMakeARowDead) {
       "INSERT INTO outbox_event (event_id, event_type, payload, headers, status, available_at, created_at) VALUES "
       "('bad', 'UserCreated', '1', '[1,2]', 0, '2026-01-01', '2026-01-01');" +
       plain_insert("good", "'2026-01-01'"));
-  auto n = single_node(options());
+  std::vector<std::string> log;
+  auto o = options();
+  o.log = [&](log_level level, std::string_view text) {
+    if (level == log_level::error) log.emplace_back(text);
+  };
+  auto n = single_node(std::move(o));
   n.start();
   ASSERT_TRUE(seen.reach(1));
   ASSERT_TRUE(eventually([&] { return store->inspect().counts().pending() == 0; }));
+  n.stop();
+  EXPECT_THAT(log,
+              ::testing::ElementsAre(::testing::StartsWith("event bad (UserCreated) is DEAD: the row cannot be ")));
   EXPECT_EQ(store->inspect().find("bad")->status, event_status::dead);
   EXPECT_THAT(store->inspect().find("bad")->last_error, ::testing::HasSubstr("headers"));
 }

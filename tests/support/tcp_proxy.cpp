@@ -5,9 +5,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <list>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace outbox {
@@ -31,11 +33,57 @@ bool write_all(int to, char const* data, std::size_t size) {
   return true;
 }
 
+// Reads the client's side of PostgreSQL's protocol as far as it takes to tell one message from the next.
+class message_reader {
+ public:
+  /// How many of the messages that begin in these bytes ask for a statement to be parsed.
+  int parses_in(std::string_view bytes) {
+    int found = 0;
+    while (!bytes.empty()) {
+      if (body_ == 0) {
+        auto const n = std::min(bytes.size(), head_size() - head_.size());
+        head_ += bytes.substr(0, n);
+        bytes.remove_prefix(n);
+        if (head_.size() == head_size()) found += begin() ? 1 : 0;
+        continue;
+      }
+      auto const n = std::min(bytes.size(), body_);
+      bytes.remove_prefix(n);
+      body_ -= n;
+    }
+    return found;
+  }
+
+ private:
+  // The first messages have no type but a code: requests for encryption, then the startup.
+  [[nodiscard]] std::size_t head_size() const noexcept { return started_ ? 5 : 8; }
+  [[nodiscard]] std::uint32_t number_at(std::size_t at) const noexcept {
+    std::uint32_t n = 0;
+    for (std::size_t i = at; i < at + 4; ++i) n = n << 8U | static_cast<unsigned char>(head_[i]);
+    return n;
+  }
+  bool begin() {
+    constexpr std::uint32_t tls = 80877103;
+    constexpr std::uint32_t gss = 80877104;
+    bool const parse = started_ && head_[0] == 'P';
+    body_ = number_at(started_ ? 1 : 0) - (started_ ? 4U : 8U);
+    started_ = started_ || (number_at(4) != tls && number_at(4) != gss);
+    head_.clear();
+    return parse;
+  }
+
+  bool started_ = false;
+  std::string head_;
+  std::size_t body_ = 0;  ///< What is left of the message.
+};
+
 }  // namespace
 
 struct tcp_proxy::pair {
   int client, server;
   bool drop_reply = false;
+  bool answered = true;
+  message_reader messages{};
   pair(int c, int s) : client{c}, server{s} {}
   pair(pair const&) = delete;
   pair& operator=(pair const&) = delete;
@@ -74,7 +122,12 @@ bool tcp_proxy::pass(pair& p, bool from_client) {
   auto const n = ::recv(from_client ? p.client : p.server, data, sizeof data, 0);
   if (n <= 0) return false;
   auto const size = static_cast<std::size_t>(n);
-  if (!from_client) return !p.drop_reply && write_all(p.client, data, size);
+  if (!from_client) {
+    p.answered = true;
+    return !p.drop_reply && write_all(p.client, data, size);
+  }
+  if (std::exchange(p.answered, false)) ++round_trips_;
+  parsed_ += p.messages.parses_in({data, size});
   if (std::string_view{data, size}.find("COMMIT") != std::string_view::npos) {
     auto const where = where_.exchange(cut::nowhere);
     if (where == cut::before_request) return false;

@@ -39,6 +39,12 @@ class tcp_proxy {
   /// How many connections were made through it.
   [[nodiscard]] int connections() const noexcept { return connections_; }
 
+  /// How often a client spoke after it had been answered, or for the first time.
+  [[nodiscard]] int round_trips() const noexcept { return round_trips_; }
+
+  /// How many statements clients had parsed by the server. Not for connections with TLS.
+  [[nodiscard]] int parsed() const noexcept { return parsed_; }
+
  private:
   struct pair;
   void loop();
@@ -52,6 +58,8 @@ class tcp_proxy {
   std::atomic<bool> stalled_ = false;
   std::atomic<bool> quit_ = false;
   std::atomic<int> connections_ = 0;
+  std::atomic<int> round_trips_ = 0;
+  std::atomic<int> parsed_ = 0;
   std::thread thread_;
 };
 
