@@ -1,0 +1,11 @@
+# FILE, a program or a shared library, needs the standard library and nothing else at run time.
+execute_process(COMMAND ${READELF} -d ${FILE} OUTPUT_VARIABLE out COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "\\(NEEDED\\)[^\n]*" lines "${out}")
+if(NOT lines)
+  message(FATAL_ERROR "${FILE} needs nothing at all?\n${out}")
+endif()
+foreach(line IN LISTS lines)
+  if(NOT line MATCHES "\\[(libstdc\\+\\+|libc\\+\\+|libc\\+\\+abi|libgcc_s|libm|libc|libpthread|ld-linux[^]]*)\\.so")
+    message(FATAL_ERROR "${FILE} needs more than the standard library: ${line}")
+  endif()
+endforeach()
