@@ -154,7 +154,8 @@ struct settlement {
 
 /// Deletes terminal rows that ended long enough ago.
 struct purge_request {
-  std::chrono::milliseconds retention{};  ///< Counted from `done_at`.
+  /// Counted from `done_at`; if another program left that empty, from the insert.
+  std::chrono::milliseconds retention{};
   bool done = true;
   bool dead = true;
   std::size_t limit = 500;

@@ -85,6 +85,25 @@ TYPED_TEST(Operator, I12_ARowWithoutAnEndIsPurgedByItsBeginning) {
   EXPECT_THAT(left(false), ElementsAre("young done"));
 }
 
+// A terminal status of another program's, such as ARCHIVED, is left to that program, whoever still holds the row.
+TYPED_TEST(Operator, ARowOfAnUnknownStatusIsLeftAlone) {
+  this->put({"a"});
+  auto const held = this->claim_one("n/1");
+  if (!this->backend_.foreign("UPDATE {table} SET status = 4")) {
+    GTEST_SKIP() << "no other program writes to this store";
+  }
+  for (auto const what : {outcome::delivered, outcome::retry, outcome::defer, outcome::dead, outcome::release}) {
+    EXPECT_FALSE(this->settle(held, what));
+  }
+  EXPECT_FALSE(this->renew(held));
+  this->expire();
+  EXPECT_THAT(this->claim("n/2").rows, IsEmpty());
+  this->advance(24h * 30);
+  EXPECT_EQ(this->s().purge({.retention = 0s}), 0U);
+  EXPECT_EQ(this->s().replay_some({}, this->s().now(), 10), 0U);
+  EXPECT_EQ(static_cast<int>(this->row("a").status), 4);
+}
+
 TYPED_TEST(Operator, ADeadRowWithoutAnEndIsReplayed) {
   this->put({"a", "b"});
   if (!this->backend_.foreign("UPDATE {table} SET status = 3, last_error = 'by hand'")) {
