@@ -72,7 +72,7 @@ struct in_table {
 
 void add_operator_statements(dialect& d, in_table const& t) {
   // A program that knows only the columns of the specification may have left done_at empty. Those rows are the last of
-  // the index of what ended; the order says so to a planner that takes them for many.
+  // the index of what ended, and the order keeps the planner there: it takes them for many, like the pending ones.
   d.purge = t(
       "DELETE FROM outbox_event WHERE event_id = ANY(ARRAY(SELECT event_id FROM (SELECT event_id FROM outbox_event "
       "WHERE " TERMINAL(1, 2) " AND done_at <= " LATER(

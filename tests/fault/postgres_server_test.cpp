@@ -782,18 +782,19 @@ TEST_F(PostgresServer, ClaimsUseTheIndexOfWhatIsDue) {
 }
 
 // The planner takes the rows without done_at for many, because every pending row is one; among those that ended there
-// are hardly any.
+// are hardly any. Behind a pooler it is told nothing about how to plan.
 TEST_F(PostgresServer, PurgeUsesTheIndexOfWhatEnded) {
   auto const s = db.open();
   db.execute("INSERT INTO " + db.table() +
              " (event_id, event_type, payload, status, available_at, created_at, done_at) SELECT 'e' || i, 't', '1', i "
              "% 2, now(), now(), CASE WHEN i % 2 = 1 THEN now() END FROM generate_series(1, 20000) i");
+  db.execute("ANALYZE " + db.table());
   auto const sql = sql::postgres_statements("outbox_event", db.schema());
-  for (auto const* const analyse : {"", "ANALYZE "}) {
-    if (*analyse != '\0') db.execute(analyse + db.table());
+  for (bool const pooled : {false, true}) {
     db.execute("DISCARD ALL");
     db.execute("SET plan_cache_mode = force_generic_plan");
-    for (auto const setting : postgres::plan_settings) db.execute("SET " + std::string{setting});
+    for (auto const setting : postgres::plan_settings)
+      if (!pooled) db.execute("SET " + std::string{setting});
     db.execute("PREPARE purge AS " + sql.purge);
     auto const plan = db.ask("EXPLAIN EXECUTE purge(1, 1, 0, 500)", "\n");
     EXPECT_THAT(plan, HasSubstr("Index Cond: (done_at <= "));
