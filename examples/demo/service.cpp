@@ -1,10 +1,12 @@
 #include <fcntl.h>
+#include <sqlite3.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
+#include <stdexcept>
 #include <thread>
 
 #include "shop.hpp"
@@ -14,8 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Lines of a file, each whole or not there, whatever happens to the process. Instants are of the machine's steady
-// clock, the same for all processes.
+// Lines of a file, each whole or not there, whatever happens to the process; any thread may append. Instants are of the
+// machine's steady clock, the same for all processes.
 class ledger {
  public:
   explicit ledger(std::string const& path) : fd_{::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644)} {}
@@ -53,12 +55,22 @@ outbox::listeners carrier(ledger const& book, bool repaired) {
   return listeners;
 }
 
+void insert_order(sqlite3* db, int order) {
+  sqlite3_stmt* insert = nullptr;
+  sqlite3_prepare_v2(db, "INSERT INTO orders (id) VALUES (?)", -1, &insert, nullptr);
+  sqlite3_bind_int(insert, 1, order);
+  int const code = sqlite3_step(insert);
+  sqlite3_finalize(insert);
+  if (code != SQLITE_DONE) throw std::runtime_error{sqlite3_errmsg(db)};
+}
+
 void place(outbox::writer const& writer, outbox::sqlite::connection& db, ledger const& book, int order) {
   auto const id = std::to_string(order);
   outbox::event_options options{.id = "event-" + id, .aggregate = {"order", id}};
   if (is_delayed(order)) options.deliver_after = 300ms;
+  book.append("written", order);
   outbox::sqlite::transaction tx{db};
-  db.execute("INSERT INTO orders (id) VALUES (" + id + ")");
+  insert_order(db.handle(), order);
   writer.write(tx, order_placed{order, 1999}, std::move(options));
   if (rolls_back(order)) return;
   tx.commit();

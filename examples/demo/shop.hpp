@@ -18,7 +18,7 @@ struct files {
 int serve(files const& f, int first, int last, bool repaired);
 
 /// Compares the ledger with the orders that were really committed and prints the table; 0 if no promise was broken.
-int judge(files const& f, int placed);
+int judge(files const& f);
 
 struct order_placed {
   static constexpr std::string_view event_type = "order.placed";
