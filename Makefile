@@ -37,7 +37,8 @@ bench:  ## ours beside the same work by hand: a table, and build/bench/report.js
 sim: build  ## run the simulation: SEEDS=300 of them from SEED=1 on; SEEDS=1 prints the whole trace
 	@build/$(PRESET)/tests/sim/outbox_sim --seed $(SEED) --seeds $(SEEDS)
 
-# The legs under sanitizers and for coverage need no consumers, examples or pages.
+# The legs under sanitizers and for coverage need no consumers, examples or pages; but the thread sanitizer runs the code
+# that people copy from pages and examples, because several threads call its listeners at once.
 LEG := unit|contract|acceptance|fault|sim
 
 asan: PRESET := asan-ubsan
@@ -46,9 +47,8 @@ asan: build  ## build and run the tests under the address and undefined behaviou
 	@ctest --preset $(PRESET) -j2 -L '$(LEG)'
 
 tsan: PRESET := tsan
-tsan: EXAMPLES := OFF
-tsan: build  ## build and run the tests under the thread sanitizer
-	@ctest --preset $(PRESET) -j2 -L '$(LEG)'
+tsan: build  ## build and run the tests, the examples and the code of the pages under the thread sanitizer
+	@ctest --preset $(PRESET) -j2 -L '$(LEG)|docs|example'
 
 coverage: PRESET := coverage
 coverage: EXAMPLES := OFF

@@ -1,44 +1,68 @@
-// A listener that does not wait: one worker has many calls under way, and a C library calls back.
+// A listener that does not wait: a worker has many calls under way, and a C library calls back.
+#include <condition_variable>
 #include <cstdio>
+#include <deque>
+#include <mutex>
 #include <outbox/memory.hpp>
 #include <outbox/outbox.hpp>
 #include <thread>
-#include <vector>
 
-// A client library of the usual kind: it calls back later, from a thread of its own, with your pointer.
+// A client library of the usual kind. Any thread may send; it calls back later, from a thread of its own, with your
+// pointer.
 class mail_client {
  public:
   using callback = void (*)(int status, void* user_data);
-  void send(std::string const& to, callback done, void* user_data) {
-    calls_.emplace_back([to, done, user_data] { done(to.empty() ? 550 : 250, user_data); });
+  void send(std::string to, callback done, void* user_data) {
+    std::lock_guard const lock{mutex_};
+    mails_.push_back({std::move(to), done, user_data});
+    sent_.notify_one();
   }
 
  private:
-  std::vector<std::jthread> calls_;
+  struct mail {
+    std::string to;
+    callback done;
+    void* user_data;
+  };
+
+  void run(std::stop_token const& stop) {
+    std::unique_lock lock{mutex_};
+    while (sent_.wait(lock, stop, [this] { return !mails_.empty(); })) {
+      mail const next = std::move(mails_.front());
+      mails_.pop_front();
+      lock.unlock();
+      next.done(next.to.empty() ? 550 : 250, next.user_data);
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any sent_;
+  std::deque<mail> mails_;
+  std::jthread thread_{[this](std::stop_token const& stop) { run(stop); }};  // last, because it uses the others
 };
 
 int main() {
   mail_client client;
   outbox::listeners listeners;
   listeners.on("mail.requested",
-               [&](outbox::delivery const& d, outbox::completion done) {
+               [&client](outbox::delivery const& d, outbox::completion done) {
                  auto const on_reply = [](int status, void* user_data) {
                    auto answer = outbox::completion::adopt(user_data);
                    if (status == 550) return answer(outbox::dead{"no such mailbox"});
                    answer(outbox::done);
                  };
                  auto const to = d.event.payload() == "null" ? std::string{} : d.event.payload();
-                 client.send(to, on_reply, done.release());
+                 client.send(to, on_reply, done.release());  // any thread may call it, as several do here
                },
                {.timeout = std::chrono::seconds{10}, .max_in_flight = 100});
 
   auto store = outbox::memory::open();
-  auto box = outbox::single_node({.store = store, .listeners = std::move(listeners), .workers = 1, .log = nullptr});
+  auto box = outbox::single_node({.store = store, .listeners = std::move(listeners), .workers = 4, .log = nullptr});
   box.start();
-  {
+  for (int i = 0; i < 200; ++i) {
     outbox::memory::transaction tx{*store};
-    for (int i = 0; i < 5; ++i) box.writer().write(tx, "mail.requested", "\"ada@example.org\"");
-    box.writer().write(tx, "mail.requested", "null");
+    box.writer().write(tx, "mail.requested", i == 99 ? "null" : "\"ada@example.org\"");
     tx.commit();
   }
   while (store->inspect().counts().pending() > 0) std::this_thread::yield();

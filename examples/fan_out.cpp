@@ -1,10 +1,15 @@
 // One event, several listeners: a retry repeats only those that are not done.
+//
+//   example_fan_out [orders]
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <outbox/json.hpp>
 #include <outbox/memory.hpp>
 #include <outbox/outbox.hpp>
-#include <outbox/testing.hpp>
+#include <thread>
+
+using namespace std::chrono_literals;
 
 struct order_placed {
   static constexpr std::string_view event_type = "order.placed";
@@ -13,25 +18,28 @@ struct order_placed {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(order_placed, order_id)
 
-int main() {
-  int tries = 0;
+int main(int argc, char** argv) {
+  int const orders = argc > 1 ? std::atoi(argv[1]) : 1;
   outbox::listeners listeners;
   listeners.on(outbox::fan_out<order_placed>{}
                    .to("mail", [](order_placed const& e) { std::printf("mail for %s\n", e.order_id.c_str()); })
-                   .to("warehouse", [&](order_placed const& e) -> outbox::result {
-                     if (++tries < 3) return outbox::failed{"the warehouse is closed"};
-                     std::printf("warehouse packs %s, try %d\n", e.order_id.c_str(), tries);
+                   .to("warehouse", [](order_placed const& e, outbox::delivery const& d) -> outbox::result {
+                     if (d.attempt < 3) return outbox::failed{"the warehouse is closed", 10ms};
+                     std::printf("warehouse packs %s, attempt %d\n", e.order_id.c_str(), d.attempt);
                      return outbox::done;
                    }));
 
-  auto clock = std::make_shared<outbox::testing::manual_clock>();
-  auto store = outbox::memory::open({.clock = clock});
-  auto box = outbox::single_node({.store = store, .listeners = std::move(listeners), .log = nullptr, .clock = clock});
-  {
+  auto store = outbox::memory::open();
+  auto box = outbox::single_node({.store = store, .listeners = std::move(listeners), .log = nullptr});
+  box.start();
+  for (int i = 0; i < orders; ++i) {
     outbox::memory::transaction tx{*store};
-    box.writer().write(tx, order_placed{"42"}, {.id = "event-1"});
+    box.writer().write(tx, order_placed{std::to_string(42 + i)}, {.id = "event-" + std::to_string(i)});
     tx.commit();
   }
-  outbox::testing::run_until_done(box, *clock, *store);
-  std::printf("the row remembers %s\n", store->inspect().find("event-1")->progress.c_str());
+  while (store->inspect().counts().pending() > 0) std::this_thread::sleep_for(1ms);
+  box.stop();
+  std::printf("the row remembers %s\n", store->inspect().find("event-0")->progress.c_str());
+  std::printf("delivered %d, failed %d\n", static_cast<int>(box.counters().succeeded),
+              static_cast<int>(box.counters().failed));
 }

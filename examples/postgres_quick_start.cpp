@@ -1,7 +1,9 @@
-// The quick start on PostgreSQL: example_postgres_quick_start "host=localhost dbname=shop". It works in a schema of its
-// own, and leaves that behind to look at.
+// The quick start on PostgreSQL. It works in a schema of its own, and leaves that behind to look at.
+//
+//   example_postgres_quick_start "host=localhost dbname=shop" [more orders]
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <outbox/json.hpp>
 #include <outbox/outbox.hpp>
@@ -18,7 +20,7 @@ struct order_placed {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(order_placed, order_id, cents)
 
 int main(int argc, char** argv) try {
-  if (argc != 2) throw outbox::error{outbox::errc::invalid_option, "the argument is a libpq connection string"};
+  if (argc < 2) throw outbox::error{outbox::errc::invalid_option, "the first argument is a libpq connection string"};
   outbox::listeners listeners;
   listeners.on<order_placed>([](order_placed const& e, outbox::delivery const& d) -> outbox::result {
     if (e.order_id == "43" && d.attempt == 1) return outbox::failed{"carrier is down"};  // comes back by itself
@@ -31,12 +33,12 @@ int main(int argc, char** argv) try {
   db.execute("SET search_path = outbox_quick_start; CREATE TABLE orders (id text PRIMARY KEY)");
 
   auto store = outbox::postgres::open(argv[1], {.schema = "outbox_quick_start"});
-  auto box = outbox::multi_node({.store = store, .listeners = std::move(listeners), .workers = 1});
+  auto box = outbox::multi_node({.store = store, .listeners = std::move(listeners)});
   box.start();
 
   auto const place = [&](std::string const& id, bool commit) {
     outbox::postgres::transaction tx{db};
-    db.execute("INSERT INTO orders VALUES ('" + id + "')");
+    tx.enqueue("INSERT INTO orders VALUES ($1)", {std::string_view{id}});  // text is a parameter, never part of the SQL
     box.writer().write(tx, order_placed{id, 1999}, {.aggregate = {"order", id}});
     if (commit) tx.commit();  // the event travels with COMMIT, and the listener runs microseconds later
   };
@@ -44,7 +46,10 @@ int main(int argc, char** argv) try {
   place("43", true);
   place("44", false);  // rolled back: nobody hears of it
 
-  while (store->inspect().counts().done < 2) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  int const more = argc > 2 ? std::atoi(argv[2]) : 0;
+  for (int i = 0; i < more; ++i) place(std::to_string(100 + i), true);
+
+  while (store->inspect().counts().pending() > 0) std::this_thread::sleep_for(std::chrono::milliseconds{1});
   box.stop();
   auto const c = box.counters();
   std::printf("delivered %d, failed once %d, dead %d\n", static_cast<int>(c.succeeded), static_cast<int>(c.failed),

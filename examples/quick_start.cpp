@@ -1,11 +1,18 @@
 // The quick start: an order service on SQLite. The README shows its heart.
+//
+//   example_quick_start [more orders]
+#include <sqlite3.h>
+
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <outbox/json.hpp>
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -19,20 +26,27 @@ struct order_placed {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(order_placed, order_id, cents)
 
-// A carrier that is not always in the mood.
+// A carrier that is down once. Listeners are called by several threads at once, so what they share is atomic here.
 struct carrier {
   int book(std::string const& order) {
-    if (order == "43" && !was_down) {
-      was_down = true;
-      return 503;
-    }
+    if (order == "43" && !was_down.exchange(true)) return 503;
     std::printf("carrier booked order %s\n", order.c_str());
     return 200;
   }
-  bool was_down = false;
+  std::atomic<bool> was_down = false;
 };
 
-int main() {
+// The change that the event is about. Text from outside is a parameter, never a part of the SQL.
+void insert_order(outbox::sqlite::connection& db, std::string const& id) {
+  sqlite3_stmt* insert = nullptr;
+  sqlite3_prepare_v2(db.handle(), "INSERT INTO orders VALUES (?)", -1, &insert, nullptr);
+  sqlite3_bind_text(insert, 1, id.data(), static_cast<int>(id.size()), SQLITE_STATIC);
+  int const code = sqlite3_step(insert);
+  sqlite3_finalize(insert);
+  if (code != SQLITE_DONE) throw std::runtime_error{sqlite3_errmsg(db.handle())};
+}
+
+int main(int argc, char** argv) {
   auto const path = std::filesystem::temp_directory_path() / "outbox-quick-start.db";
   for (auto const* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path.string() + suffix);
   carrier carrier;
@@ -50,7 +64,7 @@ int main() {
       {.name = "carrier", .timeout = 30s});
 
   auto store = outbox::sqlite::open(path);
-  auto box = outbox::single_node({.store = store, .listeners = std::move(listeners), .workers = 1});
+  auto box = outbox::single_node({.store = store, .listeners = std::move(listeners)});
   box.start();
 
   outbox::sqlite::connection db{path};  // or the sqlite3* that you have
@@ -58,7 +72,7 @@ int main() {
 
   auto const place = [&](std::string const& id, bool commit) {
     outbox::sqlite::transaction tx{db};
-    db.execute("INSERT INTO orders VALUES ('" + id + "')");
+    insert_order(db, id);
     box.writer().write(tx, order_placed{id, 1999}, {.aggregate = {"order", id}});
     if (commit) tx.commit();  // the listener runs microseconds later
   };
@@ -66,7 +80,10 @@ int main() {
   place("43", true);   // the carrier is down; it comes back by itself
   place("44", false);  // rolled back: nobody hears of it
 
-  while (store->inspect().counts().done < 2) std::this_thread::sleep_for(1ms);
+  int const more = argc > 1 ? std::atoi(argv[1]) : 0;
+  for (int i = 0; i < more; ++i) place(std::to_string(100 + i), true);
+
+  while (store->inspect().counts().pending() > 0) std::this_thread::sleep_for(1ms);
   box.stop();
   auto const c = box.counters();
   std::printf("delivered %d, failed once %d, dead %d\n", static_cast<int>(c.succeeded), static_cast<int>(c.failed),

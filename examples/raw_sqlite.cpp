@@ -1,14 +1,17 @@
 // Writing from a sqlite3* that the application has, in a transaction that the application begins and ends.
+//
+//   example_raw_sqlite [times]
 #include <sqlite3.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
 #include <thread>
 
 #include "example_files.hpp"
 
-int main() {
+int main(int argc, char** argv) {
   auto const path = fresh_database("raw");
   auto store = outbox::sqlite::open(path);
   outbox::listeners listeners;
@@ -29,7 +32,7 @@ int main() {
 
   // The application's own BEGIN and COMMIT: the poller finds the row within milliseconds of the commit.
   sqlite3_exec(db, "BEGIN IMMEDIATE; INSERT INTO orders VALUES (1)", nullptr, nullptr, nullptr);
-  box.writer().write(db, "order.placed", "1");
+  for (int i = 0; i < (argc > 1 ? std::atoi(argv[1]) : 1); ++i) box.writer().write(db, "order.placed", "1");
   sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr);
   wait();
 

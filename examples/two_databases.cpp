@@ -1,5 +1,8 @@
 // Two databases in one process: each has its own node, and nothing is global.
+//
+//   example_two_databases [orders]
 #include <cstdio>
+#include <cstdlib>
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
 #include <thread>
@@ -28,6 +31,8 @@ struct shop {
     outbox::sqlite::transaction tx{db};
     box.writer().write(tx, "order.placed", order);
     tx.commit();
+  }
+  void wait_until_delivered() const {
     while (store->inspect().counts().pending() > 0) std::this_thread::yield();
   }
 
@@ -39,12 +44,15 @@ struct shop {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   shop books{"books"};
   shop music{"music"};
   books.place("1");
+  books.wait_until_delivered();
   music.place("2");
-  books.place("3");
+  music.wait_until_delivered();
+  for (int i = 0; i < (argc > 1 ? std::atoi(argv[1]) : 1); ++i) books.place(std::to_string(3 + i));
+  books.wait_until_delivered();
 
   // A writer of one refuses the transaction of the other, before anything is written.
   try {

@@ -1,10 +1,14 @@
 // Events by struct, by enum and by name; a codec of your own.
+//
+//   example_typed_events [times]
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <outbox/json.hpp>
 #include <outbox/memory.hpp>
 #include <outbox/outbox.hpp>
+#include <thread>
 
 // A struct names its event type, perhaps its aggregate type, and says how it is encoded.
 struct user_registered {
@@ -33,7 +37,7 @@ struct outbox::codec<temperature> {
 enum class order_event { placed, cancelled };
 std::string_view outbox_name(order_event e) { return e == order_event::placed ? "order.placed" : "order.cancelled"; }
 
-int main() {
+int main(int argc, char** argv) {
   outbox::listeners listeners;
   listeners.on<user_registered>([](user_registered const& u) { std::printf("%s is %d\n", u.name.c_str(), u.age); });
   listeners.on<temperature>([](temperature const& t) { std::printf("%.1f degrees\n", t.celsius); });
@@ -45,7 +49,8 @@ int main() {
 
   auto store = outbox::memory::open();
   auto box = outbox::single_node({.store = store, .listeners = std::move(listeners), .log = nullptr});
-  {
+  int const times = argc > 1 ? std::atoi(argv[1]) : 1;
+  for (int i = 0; i < times; ++i) {
     outbox::memory::transaction tx{*store};
     auto const writer = box.writer();
     writer.write(tx, user_registered{"Ada", 36});
@@ -54,5 +59,12 @@ int main() {
     writer.write(tx, order_event::placed, R"({"id":43})", {.aggregate = {"audit", "43"}});
     tx.commit();
   }
-  box.run_until_idle();  // a service calls start() instead
+  if (argc == 1) {
+    box.run_until_idle();  // on this thread, so that the lines above come in order
+  } else {
+    box.start();  // as a service does: several threads call listeners at once
+    while (store->inspect().counts().pending() > 0) std::this_thread::yield();
+    box.stop();
+    std::printf("delivered %d\n", static_cast<int>(box.counters().succeeded));
+  }
 }

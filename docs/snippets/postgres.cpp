@@ -249,16 +249,16 @@ void web_and_workers(std::string const& connection) {
   auto const web = outbox::writer_only({.store = store});
 
   outbox::postgres::connection db{connection};
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 200; ++i) {
     auto const id = "web-" + std::to_string(i);
     outbox::postgres::transaction tx{db, outbox::postgres::travel::pipelined};
     tx.enqueue("INSERT INTO orders VALUES ($1)", {std::string_view{id}});
     web.writer().write(tx, "order.placed", "{}", {.aggregate = {"order", id}});
     tx.commit();
   }
-  check(seen.reach(100), "the workers deliver what the web process wrote");
+  check(seen.reach(200), "the workers deliver what the web process wrote");
   check(first.stop() && second.stop(), "everything is settled");
-  check(seen.total() == 100, "each once");
+  check(seen.total() == 200, "each once");
   std::printf("two workers and a web process: each event once\n");
 }
 

@@ -113,6 +113,37 @@ TEST(Docs, EveryCppBlockIsAnExcerptOfAProgramThatIsBuilt) {
   EXPECT_GT(checked, 20) << "the pages have lost their code";
 }
 
+// Whoever copies the listener of one page may never see another page.
+TEST(Docs, EveryPageWithAListenerSaysThatSeveralThreadsCallItAtOnce) {
+  std::regex const registers{R"(\.on(_batch)?[<(])"};
+  int checked = 0;
+  for (auto const& page : pages()) {
+    strings prose;
+    bool shows_one = false;
+    for (auto const& block : blocks_of(page, prose)) {
+      shows_one = shows_one || (block.language == "cpp" && std::ranges::any_of(block.lines, [&](auto const& line) {
+                                  return std::regex_search(line, registers);
+                                }));
+    }
+    if (!shows_one) continue;
+    ++checked;
+    std::string text;
+    for (auto const& line : prose) text += trimmed(line) + " ";
+    EXPECT_NE(text.find("several threads at once"), std::string::npos) << shown(page);
+  }
+  EXPECT_GT(checked, 5);
+}
+
+TEST(Docs, NoProgramToCopyMakesSqlOfText) {
+  std::regex const joined{R"re("(INSERT|UPDATE|DELETE|SELECT) [^"]*"\s*\+)re"};
+  for (auto const* directory : {"docs/snippets", "examples"}) {
+    for (auto const& file : files_below(root() / directory, {".cpp", ".hpp"})) {
+      for (auto const& line : lines_of(file))
+        EXPECT_FALSE(std::regex_search(line, joined)) << shown(file) << ": " << line;
+    }
+  }
+}
+
 TEST(Docs, EveryRelativeLinkLeadsToAFile) {
   std::regex const code_span{"`[^`]*`"};
   std::regex const link{R"(\]\(([^)\s]+)\))"};

@@ -1,7 +1,7 @@
 // Starts and stops the PostgreSQL server that the cases of one ctest run share, or runs a program with its connection
 // string.
 //   outbox_postgres_fixture start|stop <file that describes it>
-//   outbox_postgres_fixture run <file> <program>
+//   outbox_postgres_fixture run <file> <program> [its second argument]
 #include <unistd.h>
 
 #include <filesystem>
@@ -28,10 +28,10 @@ void stop(std::string const& file) {
   std::filesystem::remove(file);
 }
 
-int run(std::string const& file, char const* program) {
+int run(std::string const& file, char const* program, char const* argument) {
   auto const server = outbox::postgres_server::described(text_of(file));
   server->leave_running();
-  ::execl(program, program, server->connection().c_str(), nullptr);
+  ::execl(program, program, server->connection().c_str(), argument, nullptr);
   return 127;
 }
 
@@ -41,7 +41,7 @@ int main(int count, char** words) {
   if (count < 3) return 2;
   std::string const file = words[2];
   try {
-    if (count == 4 && std::string_view{words[1]} == "run") return run(file, words[3]);
+    if (count >= 4 && std::string_view{words[1]} == "run") return run(file, words[3], count > 4 ? words[4] : nullptr);
     stop(file);  // one that an interrupted run has left behind
     if (std::string_view{words[1]} == "stop") return 0;
     outbox::postgres_server server{{.outlives_us = true}};
