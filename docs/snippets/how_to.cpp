@@ -494,13 +494,17 @@ outbox::listeners exports(archive& a) {
   return listeners;
 }
 
-bool serve_until_told_to_end(outbox::node& box) {
+// First thing in main(), before any thread is made: threads inherit it.
+sigset_t block_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // before the first thread is made: all of them inherit it
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
 
+bool serve(outbox::node& box, sigset_t const& signals) {
   box.start();
   int received = 0;
   sigwait(&signals, &received);           // the service works until it is told to end
@@ -510,6 +514,7 @@ bool serve_until_told_to_end(outbox::node& box) {
 }
 
 void stop_a_node() {
+  auto const signals = block_signals();
   auto const store = outbox::memory::open();
   {
     outbox::listeners listeners;
@@ -524,7 +529,7 @@ void stop_a_node() {
       }
       ::kill(::getpid(), SIGTERM);
     }};
-    check(serve_until_told_to_end(box), "what the node held is finished and settled");
+    check(serve(box, signals), "what the node held is finished and settled");
     auto const counts = store->inspect().counts();
     check(counts.done + counts.pending() == service::many, "the rest waits in the table");
   }
