@@ -1,0 +1,106 @@
+// The SQL that docs/how-to/retries-and-dead-letters.md gives to operators, run as it stands on the page.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <outbox/outbox.hpp>
+#include <outbox/postgres.hpp>
+#include <outbox/sqlite.hpp>
+#include <regex>
+#include <string>
+
+#include "support/postgres_database.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace outbox {
+namespace {
+
+using namespace std::chrono_literals;
+using execute = std::function<void(std::string const& sql)>;
+
+// The SQL block of the page whose first line is "-- <database>".
+std::string block_for(std::string const& database) {
+  std::ifstream in{OUTBOX_SOURCE_DIR "/docs/how-to/retries-and-dead-letters.md"};
+  std::string block;
+  bool inside = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line == "-- " + database) {
+      inside = true;
+    } else if (inside && line == "```") {
+      return block;
+    } else if (inside) {
+      block += line + "\n";
+    }
+  }
+  ADD_FAILURE() << "the page has no SQL for " << database;
+  return {};
+}
+
+std::string event_id_in(std::string const& sql) {
+  std::smatch match;
+  EXPECT_TRUE(std::regex_search(sql, match, std::regex{"event_id = '([^']+)'"})) << sql;
+  return match[1];
+}
+
+void expect_that_it_replays(std::shared_ptr<store> const& table, std::function<void(std::string const&)> const& write,
+                            std::string const& sql, std::string const& long_ago, execute const& run) {
+  auto const id = event_id_in(sql);
+  int calls = 0;
+  single_node_options options{.store = table, .log = nullptr};
+  options.listeners.on("order.placed", [&](delivery const&) { ++calls; });
+  auto box = single_node(std::move(options));
+  write(id);
+  // The owner of its last try is gone, as those before it.
+  run("UPDATE outbox_event SET crashes = 4, locked_by = 'gone/1', locked_at = " + long_ago +
+      ", lease_until = " + long_ago);
+  box.run_until_idle();
+  ASSERT_EQ(box.counters().killed, 1U) << "the crashes are used up";
+
+  run("UPDATE outbox_event SET status = 0, done_at = NULL");
+  box.run_until_idle();
+  EXPECT_EQ(calls, 0) << "with its crashes it dies again";
+  ASSERT_EQ(table->inspect().find(id)->status, event_status::dead);
+
+  run(sql);
+  EXPECT_EQ(box.run_until_idle(), 1U);
+  EXPECT_EQ(calls, 1);
+  auto const row = table->inspect().find(id).value();
+  EXPECT_EQ(row.status, event_status::delivered);
+  EXPECT_EQ(row.attempts, 0);
+
+  run(sql);
+  EXPECT_EQ(box.run_until_idle(), 0U) << "what is done is not touched";
+}
+
+TEST(ReplayBySql, OnSqlite) {
+  temporary_directory const directory;
+  auto const path = directory / "shop.db";
+  auto const table = sqlite::open(path);
+  sqlite::connection db{path};
+  auto const write = [&](std::string const& id) {
+    auto const box = writer_only({.store = table, .log = nullptr});
+    sqlite::transaction tx{db};
+    box.writer().write(tx, "order.placed", "1", {.id = id});
+    tx.commit();
+  };
+  expect_that_it_replays(table, write, block_for("SQLite"), "'2020-01-01 00:00:00.000000'",
+                         [&](std::string const& sql) { db.execute(sql); });
+}
+
+TEST(ReplayBySql, OnPostgres) {
+  postgres_database database;
+  auto const table = database.open();
+  database.execute("SET search_path = " + database.schema());
+  auto const write = [&](std::string const& id) {
+    auto const box = writer_only({.store = table, .log = nullptr});
+    postgres::connection db{database.connection()};
+    postgres::transaction tx{db};
+    box.writer().write(tx, "order.placed", "1", {.id = id});
+    tx.commit();
+  };
+  expect_that_it_replays(table, write, block_for("PostgreSQL"), "timestamptz '2020-01-01'",
+                         [&](std::string const& sql) { database.execute(sql); });
+}
+
+}  // namespace
+}  // namespace outbox
