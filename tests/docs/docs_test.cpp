@@ -10,6 +10,7 @@
 #include <outbox/postgres.hpp>
 #include <outbox/sqlite.hpp>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -222,6 +223,67 @@ TEST(Docs, EveryTestThatProvesASpecificationExists) {
     }
   }
   EXPECT_GT(names, 200U);
+}
+
+strings backticked(std::string const& text) {
+  std::regex const span{"`([^`]+)`"};
+  strings found;
+  for (std::sregex_iterator it{text.begin(), text.end(), span}, end; it != end; ++it) found.push_back((*it)[1]);
+  return found;
+}
+
+// A public header without its comments: all its words, and the names of the types and namespaces that it declares.
+struct header {
+  std::set<std::string> words;
+  std::set<std::string> scopes;
+};
+
+std::vector<header> headers() {
+  std::regex const word{"[A-Za-z_][A-Za-z0-9_]*"};
+  std::regex const scope{"^ *(struct|class|enum class|namespace) [^;{]*"};
+  std::vector<header> all;
+  for (auto const& file : files_below(root() / "include", {".hpp"})) {
+    auto& h = all.emplace_back();
+    for (auto const& line : lines_of(file)) {
+      auto const code = line.substr(0, line.find("//"));
+      std::smatch declared;
+      bool const declares = std::regex_search(code, declared, scope);
+      auto const head = declares ? declared.str() : std::string{};
+      for (std::sregex_iterator it{code.begin(), code.end(), word}, end; it != end; ++it) h.words.insert(it->str());
+      for (std::sregex_iterator it{head.begin(), head.end(), word}, end; it != end; ++it) h.scopes.insert(it->str());
+    }
+  }
+  return all;
+}
+
+bool is_in(std::vector<header> const& all, std::string const& name) {
+  auto const colons = name.find("::");
+  auto const scope = colons == std::string::npos ? "outbox" : name.substr(0, colons);
+  auto const word = colons == std::string::npos ? name : name.substr(colons + 2);
+  return std::ranges::any_of(all, [&](header const& h) { return h.scopes.contains(scope) && h.words.contains(word); });
+}
+
+// The second column has names of ours: `poll.every` is an option, the others are in the headers.
+TEST(Docs, OurNamesBesideThoseOfTheSpecificationsExist) {
+  std::set<std::string> options;
+  for (auto const& line : lines_of(root() / "docs/reference/options.md")) {
+    if (line.starts_with("| `")) options.insert(backticked(line).front());
+  }
+  auto const all = headers();
+  int checked = 0;
+  for (auto const& line : lines_of(root() / "docs/reference/names-in-the-specifications.md")) {
+    if (!line.starts_with("| ") || line.starts_with("| there")) continue;
+    auto const second = line.substr(line.find(" | ") + 3);
+    auto const cell = second.substr(0, second.find(" | "));
+    EXPECT_TRUE(cell == "–" || !backticked(cell).empty()) << line;
+    for (auto name : backticked(cell)) {
+      ++checked;
+      if (name.ends_with("()")) name.resize(name.size() - 2);
+      bool const option = name.find('.') != std::string::npos;
+      EXPECT_TRUE(option ? options.contains(name) : is_in(all, name)) << name;
+    }
+  }
+  EXPECT_GT(checked, 100);
 }
 
 TEST(Docs, MetricsAreComplete) {
