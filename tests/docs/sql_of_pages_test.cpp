@@ -1,4 +1,4 @@
-// The SQL that docs/how-to/retries-and-dead-letters.md gives to operators, run as it stands on the page.
+// The SQL that pages give to operators and to programs in other languages, run as it stands there.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -18,9 +18,9 @@ namespace {
 using namespace std::chrono_literals;
 using execute = std::function<void(std::string const& sql)>;
 
-// The SQL block of the page whose first line is "-- <database>".
-std::string block_for(std::string const& database) {
-  std::ifstream in{OUTBOX_SOURCE_DIR "/docs/how-to/retries-and-dead-letters.md"};
+// The SQL block of a page whose first line is "-- <database>".
+std::string block_for(std::string const& database, std::string const& page) {
+  std::ifstream in{OUTBOX_SOURCE_DIR "/docs/" + page};
   std::string block;
   bool inside = false;
   for (std::string line; std::getline(in, line);) {
@@ -32,9 +32,12 @@ std::string block_for(std::string const& database) {
       block += line + "\n";
     }
   }
-  ADD_FAILURE() << "the page has no SQL for " << database;
+  ADD_FAILURE() << page << " has no SQL for " << database;
   return {};
 }
+
+constexpr auto replay_page = "how-to/retries-and-dead-letters.md";
+constexpr auto insert_page = "reference/table.md";
 
 std::string event_id_in(std::string const& sql) {
   std::smatch match;
@@ -72,7 +75,20 @@ void expect_that_it_replays(std::shared_ptr<store> const& table, std::function<v
   EXPECT_EQ(box.run_until_idle(), 0U) << "what is done is not touched";
 }
 
-TEST(ReplayBySql, OnSqlite) {
+void expect_that_it_inserts(std::shared_ptr<store> const& table, std::string const& sql, execute const& run) {
+  std::vector<event> delivered;
+  single_node_options options{.store = table, .log = nullptr};
+  options.listeners.on("order", "order.placed", [&](delivery const& d) { delivered.push_back(d.event); });
+  auto box = single_node(std::move(options));
+  run(sql);
+  EXPECT_EQ(box.run_until_idle(), 1U);
+  ASSERT_EQ(delivered.size(), 1U);
+  EXPECT_EQ(delivered[0].payload(), R"({"order":"42"})");
+  EXPECT_EQ(delivered[0].aggregate_id(), "42");
+  EXPECT_LT(std::chrono::abs(delivered[0].occurred_at() - table->now()), 10min) << "UTC, whatever the machine's zone";
+}
+
+TEST(SqlOfPages, ReplaysOnSqlite) {
   temporary_directory const directory;
   auto const path = directory / "shop.db";
   auto const table = sqlite::open(path);
@@ -83,11 +99,27 @@ TEST(ReplayBySql, OnSqlite) {
     box.writer().write(tx, "order.placed", "1", {.id = id});
     tx.commit();
   };
-  expect_that_it_replays(table, write, block_for("SQLite"), "'2020-01-01 00:00:00.000000'",
+  expect_that_it_replays(table, write, block_for("SQLite", replay_page), "'2020-01-01 00:00:00.000000'",
                          [&](std::string const& sql) { db.execute(sql); });
 }
 
-TEST(ReplayBySql, OnPostgres) {
+TEST(SqlOfPages, InsertsOnSqlite) {
+  temporary_directory const directory;
+  auto const path = directory / "shop.db";
+  auto const table = sqlite::open(path);
+  sqlite::connection db{path};
+  expect_that_it_inserts(table, block_for("SQLite", insert_page), [&](std::string const& sql) { db.execute(sql); });
+}
+
+TEST(SqlOfPages, InsertsOnPostgres) {
+  postgres_database database;
+  auto const table = database.open();
+  database.execute("SET search_path = " + database.schema());
+  expect_that_it_inserts(table, block_for("PostgreSQL", insert_page),
+                         [&](std::string const& sql) { database.execute(sql); });
+}
+
+TEST(SqlOfPages, ReplaysOnPostgres) {
   postgres_database database;
   auto const table = database.open();
   database.execute("SET search_path = " + database.schema());
@@ -98,7 +130,7 @@ TEST(ReplayBySql, OnPostgres) {
     box.writer().write(tx, "order.placed", "1", {.id = id});
     tx.commit();
   };
-  expect_that_it_replays(table, write, block_for("PostgreSQL"), "timestamptz '2020-01-01'",
+  expect_that_it_replays(table, write, block_for("PostgreSQL", replay_page), "timestamptz '2020-01-01'",
                          [&](std::string const& sql) { database.execute(sql); });
 }
 
