@@ -13,6 +13,7 @@ std::optional<headers> decode_headers(std::string_view text) {
   if (!parsed.is_object()) return std::nullopt;
   headers result;
   for (auto const& [name, value] : parsed.items()) {
+    if (value.is_null()) continue;
     if (!value.is_string()) return std::nullopt;
     result.emplace(name, value.get<std::string>());
   }

@@ -51,8 +51,12 @@ TEST(HeaderCodec, NothingIsNothing) {
 }
 
 TEST(HeaderCodec, RefusesWhatIsNotAnObjectOfStrings) {
-  for (auto const* bad : {"[]", "1", "{\"a\":1}", "{\"a\":null}", "{\"a\":\"b\"", "x"})
-    EXPECT_FALSE(decode_headers(bad)) << bad;
+  for (auto const* bad : {"[]", "1", "{\"a\":1}", "{\"a\":\"b\"", "x"}) EXPECT_FALSE(decode_headers(bad)) << bad;
+}
+
+TEST(HeaderCodec, AnEntryThatIsNullIsNotThere) {
+  EXPECT_EQ(decode_headers(R"({"a":null,"b":"c"})"), (headers{{"b", "c"}}));
+  EXPECT_EQ(decode_headers(R"({"a":null})"), headers{});
 }
 
 TEST(HeaderCodec, ReadsForeignObjects) {
