@@ -15,7 +15,8 @@ namespace outbox::inline v0 {
 
 /// Looks at the events that died, and replays them. A cheap handle, safe to use from several threads.
 ///
-/// Everything throws `error` if the store cannot be asked: a tool must tell failure from nothing.
+/// Everything throws `error` if the store cannot be asked: a tool must tell failure from nothing. A filter or an id
+/// that no event can have, such as one that is not UTF-8, matches nothing.
 class OUTBOX_CORE_EXPORT dead_events {
  public:
   /// On any store; `replayed` is called after something was replayed, so that somebody can be woken.

@@ -90,7 +90,7 @@ struct single_node_options {
   /// Threads that call listeners. Default 4. 1 … 1024.
   std::size_t workers = 4;
 
-  /// In `outbox_node`, and in what others are told about this node. Default: the host name. At most 128 bytes.
+  /// In `outbox_node`, and in what others are told about this node. Default: the host name. At most 128 characters.
   std::string name{};
 
   poll_options poll{};

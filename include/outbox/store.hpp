@@ -302,7 +302,7 @@ class OUTBOX_CORE_EXPORT store {
   /// table is live: that is tested by the statement itself.
   virtual std::size_t purge_by_age(age_purge_request const& request) = 0;
 
-  /// Dead rows, oldest first.
+  /// Dead rows, oldest first. A filter or an id that no event can have, such as one that is not UTF-8, matches nothing.
   [[nodiscard]] virtual std::vector<dead_event> dead(dead_filter const& filter, std::size_t limit) = 0;
   [[nodiscard]] virtual std::uint64_t count_dead(dead_filter const& filter) = 0;
 
@@ -312,10 +312,15 @@ class OUTBOX_CORE_EXPORT store {
   /// Replays up to `limit` dead rows that died no later than `died_by`, oldest first; how many.
   virtual std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) = 0;
 
-  /// What is paused, for every node on the table. `pause` and `resume` are false if nothing changed.
+  /// What is paused, for every node on the table. `pause` and `resume` are false if nothing changed. `pause` throws
+  /// `error` (invalid_option) for names that no event can have; `resume` is false for them.
   [[nodiscard]] virtual std::vector<route_pause> pauses() = 0;
   virtual bool pause(route_pause const& what) = 0;
   virtual bool resume(route_pause const& what) = 0;
+
+  /// How many entries the last read of the pauses left out because they make no sense: somebody else has written them.
+  /// The next change that succeeds writes the rest back without them.
+  [[nodiscard]] virtual std::size_t ignored_pauses() noexcept { return 0; }
 
   /// The store's clock.
   [[nodiscard]] virtual instant now() = 0;

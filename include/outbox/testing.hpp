@@ -147,6 +147,7 @@ class OUTBOX_TESTING_EXPORT faulty_store final : public store {
   std::vector<route_pause> pauses() override;
   bool pause(route_pause const& what) override;
   bool resume(route_pause const& what) override;
+  std::size_t ignored_pauses() noexcept override;
   instant now() override;
   std::uint64_t change_counter() noexcept override;
   inspector& inspect() override;

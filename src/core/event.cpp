@@ -3,19 +3,12 @@
 #include <utility>
 
 #include "core/json_text.hpp"
-#include "core/text.hpp"
+#include "core/names_check.hpp"
 
 namespace outbox::inline v0 {
 namespace {
 
-// The widths of the table's columns, in characters.
-constexpr std::size_t max_id = 36;
-constexpr std::size_t max_type = 128;
-constexpr std::size_t max_aggregate_type = 64;
-constexpr std::size_t max_aggregate_id = 128;
-constexpr std::size_t max_tenant = 64;
-constexpr std::size_t max_ordering_key = 128;
-constexpr std::size_t max_content_type = 128;
+namespace width = core::width;
 
 constexpr std::chrono::milliseconds max_delay = std::chrono::hours{24 * 3650};
 
@@ -23,24 +16,15 @@ constexpr std::chrono::milliseconds max_delay = std::chrono::hours{24 * 3650};
   throw error::about(errc::invalid_event, field, problem);
 }
 
-// Returns the number of characters.
-std::size_t check_utf8(std::string_view field, std::string_view value) {
-  auto const length = core::utf8_length(value);
-  if (!length) refuse(field, "is not valid UTF-8");
-  if (value.find('\0') != std::string_view::npos) refuse(field, "contains a NUL character");
-  return *length;
-}
-
 void check_name(std::string_view field, std::string_view value, std::size_t limit) {
-  auto const length = check_utf8(field, value);
-  if (length > limit) {
-    refuse(field, "has " + std::to_string(length) + " characters, the limit is " + std::to_string(limit));
-  }
+  core::check_name(errc::invalid_event, field, value, limit);
 }
 
-void check_header_line(std::string_view value, std::string const& what) {
-  check_utf8("headers", value);
-  if (value.find_first_of("\r\n") != std::string_view::npos) refuse("headers", what + " contains a line break");
+void check_header_line(std::string_view text, std::string const& what) {
+  if (auto const* const problem = core::problem_of_text(text)) refuse("headers", "has " + what + ' ' + problem);
+  if (text.find_first_of("\r\n") != std::string_view::npos) {
+    refuse("headers", "has " + what + " contains a line break");
+  }
 }
 
 void check_headers(headers const& h, event_limits const& limits) {
@@ -51,8 +35,8 @@ void check_headers(headers const& h, event_limits const& limits) {
   std::size_t bytes = 0;
   for (auto const& [name, value] : h) {
     if (name.empty()) refuse("headers", "has an entry with an empty name");
-    check_header_line(name, "a name");
-    check_header_line(value, "the value of '" + name + "'");
+    check_header_line(name, "a name that");
+    check_header_line(value, "an entry '" + name + "' whose value");
     bytes += name.size() + value.size();
   }
   if (bytes > limits.header_bytes) {
@@ -94,14 +78,14 @@ void check_times(event_record const& r) {
 
 void check(event_record& r, event_limits const& limits) {
   if (r.id.empty()) refuse("id", "must not be empty");
-  check_name("id", r.id, max_id);
+  check_name("id", r.id, width::event_id);
   if (r.type.empty()) refuse("type", "must not be empty");
-  check_name("type", r.type, max_type);
-  check_name("aggregate.type", r.aggregate.type, max_aggregate_type);
-  check_name("aggregate.id", r.aggregate.id, max_aggregate_id);
-  check_name("tenant", r.tenant, max_tenant);
-  check_name("ordering_key", r.ordering_key, max_ordering_key);
-  check_name("content_type", r.content_type, max_content_type);
+  check_name("type", r.type, width::event_type);
+  check_name("aggregate.type", r.aggregate.type, width::aggregate_type);
+  check_name("aggregate.id", r.aggregate.id, width::aggregate_id);
+  check_name("tenant", r.tenant, width::tenant);
+  check_name("ordering_key", r.ordering_key, width::ordering_key);
+  check_name("content_type", r.content_type, width::content_type);
   check_headers(r.headers, limits);
   check_payload(r, limits);
   check_times(r);

@@ -5,6 +5,7 @@
 #include <outbox/error.hpp>
 #include <outbox/fan_out.hpp>
 
+#include "core/names_check.hpp"
 #include "core/routes.hpp"
 #include "core/text.hpp"
 
@@ -263,7 +264,7 @@ std::unique_ptr<detail::handler> detail::make_fan_out(std::vector<fan_out_child>
     if (c.name.empty()) refuse("has a listener without a name");
     if (c.name.size() > max_name_bytes)
       refuse("has a name of " + std::to_string(c.name.size()) + " bytes, the limit is 128");
-    if (!core::utf8_length(c.name)) refuse("has a name that is not UTF-8");
+    if (auto const* const problem = core::problem_of_text(c.name)) refuse(std::string{"has a name that "} + problem);
     if (std::ranges::find(names, c.name) != names.end()) refuse("has two listeners named '" + c.name + "'");
     names.push_back(c.name);
   }

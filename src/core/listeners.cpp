@@ -1,6 +1,7 @@
 #include <outbox/error.hpp>
 #include <outbox/listener.hpp>
 
+#include "core/names_check.hpp"
 #include "core/routes.hpp"
 
 namespace outbox::inline v0 {
@@ -48,6 +49,8 @@ core::route const* routes::find(std::string_view aggregate_type, std::string_vie
 void routes::add(std::string_view aggregate_type, std::string_view event_type, core::route r) {
   auto const& o = r.options;
   if (event_type.empty()) refuse("listeners", "has a route with an empty event type");
+  core::check_name(errc::invalid_option, "route.event_type", event_type, core::width::event_type);
+  core::check_name(errc::invalid_option, "route.aggregate_type", aggregate_type, core::width::aggregate_type);
   if (o.timeout && (o.timeout->count() < 0 || *o.timeout > std::chrono::hours{24})) {
     refuse("route.timeout", "must be 0, for no limit, or at most 24 hours");
   }

@@ -5,7 +5,7 @@
 #include <outbox/listener.hpp>
 #include <outbox/version.hpp>
 
-#include "core/text.hpp"
+#include "core/names_check.hpp"
 
 namespace outbox::inline v0::core {
 namespace {
@@ -153,23 +153,14 @@ void node_core::load_pauses() {
 }
 
 bool node_core::pause(route_pause const& what) {
-  auto const check = [](char const* field, std::string const& text, std::size_t limit) {
-    auto const length = utf8_length(text);
-    if (!length) throw error::about(errc::invalid_option, field, "is not UTF-8");
-    if (*length > limit) {
-      throw error::about(errc::invalid_option, field,
-                         "has " + std::to_string(*length) + " characters, the limit is " + std::to_string(limit));
-    }
-  };
-  if (what.event_type.empty()) throw error::about(errc::invalid_option, "pause.event_type", "is empty");
-  check("pause.event_type", what.event_type, 128);
-  check("pause.aggregate_type", what.aggregate_type, 64);
+  check_pause(what);
   bool const changed = store().pause(what);
   load_pauses();
   return changed;
 }
 
 bool node_core::resume(route_pause const& what) {
+  check_pause(what);
   bool const changed = store().resume(what);
   load_pauses();
   return changed;

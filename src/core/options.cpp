@@ -4,7 +4,9 @@
 #include <outbox/error.hpp>
 #include <random>
 
+#include "core/names_check.hpp"
 #include "core/settings.hpp"
+#include "core/text.hpp"
 #include "core/ulid.hpp"
 
 namespace outbox::inline v0::core {
@@ -33,7 +35,8 @@ void within(std::string const& field, std::chrono::milliseconds value, std::chro
 
 std::string host_name() {
   std::array<char, 256> buffer{};
-  return ::gethostname(buffer.data(), buffer.size() - 1) == 0 ? std::string{buffer.data()} : std::string{"unknown"};
+  if (::gethostname(buffer.data(), buffer.size() - 1) != 0) return "unknown";
+  return scrub(buffer.data(), width::node_name);  // nothing stops an administrator from choosing a name that is no text
 }
 
 void validate_all(node_settings const& s) {
@@ -41,7 +44,7 @@ void validate_all(node_settings const& s) {
   if (!s.store) refuse("store", "is required");
   if (!s.routes) refuse("listeners", "was moved from");
   within("workers", e.workers, 1, 1024);
-  if (s.name.size() > 128) refuse("name", "has " + std::to_string(s.name.size()) + " bytes, the limit is 128");
+  check_name(errc::invalid_option, "name", s.name, width::node_name);
   within("poll.every", e.poll.every, 1ms, 1h);
   within("poll.batch", e.poll.batch, 1, 10'000);
   within("poll.skip_recent", e.poll.skip_recent, 0ms, 1h);
@@ -169,7 +172,7 @@ std::string new_incarnation() {
   // A host name and a pid come back after a reboot or in another container; the random part never does.
   std::random_device entropy;
   ulid const boot{0, static_cast<std::uint16_t>(entropy()), (std::uint64_t{entropy()} << 32U) | entropy()};
-  return host_name().substr(0, 40) + ":" + std::to_string(::getpid()) + ":" + to_string(boot).substr(10);
+  return scrub(host_name(), 40) + ":" + std::to_string(::getpid()) + ":" + to_string(boot).substr(10);
 }
 
 }  // namespace outbox::inline v0::core

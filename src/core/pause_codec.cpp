@@ -1,9 +1,27 @@
 #include "core/pause_codec.hpp"
 
 #include <nlohmann/json.hpp>
-#include <outbox/error.hpp>
+#include <optional>
+
+#include "core/names_check.hpp"
 
 namespace outbox::inline v0::core {
+namespace {
+
+std::optional<route_pause> read_pause(nlohmann::json const& entry) {
+  if (!entry.is_object()) return std::nullopt;
+  route_pause p;
+  auto const read = [&](char const* name, std::string& into) {
+    auto const at = entry.find(name);
+    if (at == entry.end()) return true;
+    if (at->is_string()) into = at->get<std::string>();
+    return at->is_string();
+  };
+  bool const readable = read("event_type", p.event_type) && read("aggregate_type", p.aggregate_type);
+  return readable && is_possible(p) ? std::optional{std::move(p)} : std::nullopt;
+}
+
+}  // namespace
 
 std::string encode_pauses(std::vector<route_pause> const& pauses) {
   auto all = nlohmann::json::array();
@@ -11,17 +29,22 @@ std::string encode_pauses(std::vector<route_pause> const& pauses) {
   return all.dump();
 }
 
-std::vector<route_pause> decode_pauses(std::string_view text) {
-  std::vector<route_pause> pauses;
-  if (text.empty()) return pauses;
-  try {
-    for (auto const& p : nlohmann::json::parse(text)) {
-      pauses.push_back({p.at("event_type").get<std::string>(), p.value("aggregate_type", std::string{})});
-    }
-  } catch (nlohmann::json::exception const& e) {
-    throw error{errc::store_failure, std::string{"the paused routes in outbox_meta cannot be read: "} + e.what()};
+decoded_pauses decode_pauses(std::string_view text) {
+  decoded_pauses found;
+  if (text.empty()) return found;
+  auto const parsed = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_array()) {
+    found.ignored = 1;
+    return found;
   }
-  return pauses;
+  for (auto const& entry : parsed) {
+    if (auto p = read_pause(entry)) {
+      found.pauses.push_back(std::move(*p));
+    } else {
+      ++found.ignored;
+    }
+  }
+  return found;
 }
 
 }  // namespace outbox::inline v0::core

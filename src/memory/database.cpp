@@ -4,6 +4,7 @@
 #include <outbox/error.hpp>
 
 #include "core/claim_filter.hpp"
+#include "core/names_check.hpp"
 #include "core/planted.hpp"
 
 namespace outbox::inline v0::memory {
@@ -439,6 +440,7 @@ std::vector<route_pause> database::pauses() {
 }
 
 bool database::pause(route_pause const& what) {
+  core::check_pause(what);
   std::lock_guard const lock{mutex_};
   if (std::ranges::find(pauses_, what) != pauses_.end()) return false;
   pauses_.push_back(what);

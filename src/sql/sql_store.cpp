@@ -6,6 +6,7 @@
 
 #include "core/claim_filter.hpp"
 #include "core/header_codec.hpp"
+#include "core/names_check.hpp"
 #include "core/pause_codec.hpp"
 #include "sql/sql_rows.hpp"
 
@@ -100,6 +101,7 @@ std::size_t sql_store::purge_by_age(age_purge_request const& request) {
 
 std::vector<dead_event> sql_store::dead(dead_filter const& filter, std::size_t limit) {
   std::vector<dead_event> found;
+  if (!core::is_possible(filter)) return found;
   with_reader([&](connection& c) {
     c.execute(dialect_.dead,
               {or_null(filter.event_type), or_null(filter.aggregate_type), static_cast<std::int64_t>(limit)},
@@ -115,6 +117,7 @@ std::vector<dead_event> sql_store::dead(dead_filter const& filter, std::size_t l
 
 std::uint64_t sql_store::count_dead(dead_filter const& filter) {
   std::int64_t count = 0;
+  if (!core::is_possible(filter)) return 0;
   with_reader([&](connection& c) {
     c.execute(dialect_.count_dead, {or_null(filter.event_type), or_null(filter.aggregate_type)}, [&](row const& r) {
       count = r.integer(0);
@@ -126,12 +129,14 @@ std::uint64_t sql_store::count_dead(dead_filter const& filter) {
 
 bool sql_store::replay(std::string_view id) {
   std::int64_t rows = 0;
+  if (!core::is_possible_id(id)) return false;
   with_writer([&](connection& c) { rows = c.execute(dialect_.replay, {from_now{}, id}); });
   return rows > 0;
 }
 
 std::size_t sql_store::replay_some(dead_filter const& filter, instant died_by, std::size_t limit) {
   std::int64_t rows = 0;
+  if (!core::is_possible(filter)) return 0;
   with_writer([&](connection& c) {
     rows = c.execute(dialect_.replay_some, {from_now{}, or_null(filter.event_type), or_null(filter.aggregate_type),
                                             died_by, static_cast<std::int64_t>(limit)});
@@ -151,7 +156,9 @@ std::vector<route_pause> sql_store::read_pauses(connection& c) {
     text = r.text(0);
     return false;
   });
-  return core::decode_pauses(text);
+  auto found = core::decode_pauses(text);
+  ignored_pauses_ = found.ignored;
+  return std::move(found.pauses);
 }
 
 // One value holds them all, so that no reader sees half a change.
@@ -168,6 +175,7 @@ bool sql_store::change_pauses(std::function<bool(std::vector<route_pause>&)> con
 }
 
 bool sql_store::pause(route_pause const& what) {
+  core::check_pause(what);
   return change_pauses([&](auto& all) {
     if (std::ranges::find(all, what) != all.end()) return false;
     all.push_back(what);
@@ -176,11 +184,13 @@ bool sql_store::pause(route_pause const& what) {
 }
 
 bool sql_store::resume(route_pause const& what) {
+  if (!core::is_possible(what)) return false;
   return change_pauses([&](auto& all) { return std::erase(all, what) > 0; });
 }
 
 std::optional<row_view> sql_store::find(std::string_view id) {
   std::optional<row_view> found;
+  if (!core::is_possible_id(id)) return found;
   with_reader([&](connection& c) {
     c.execute(dialect_.find, {id}, [&](row const& r) {
       std::string malformed;

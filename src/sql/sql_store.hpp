@@ -2,6 +2,7 @@
 // settled and renewed: row by row (row_store), or many at once.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <outbox/sql/connection.hpp>
 #include <outbox/store.hpp>
@@ -28,6 +29,7 @@ class OUTBOX_SQL_EXPORT sql_store : public store, public inspector {
   std::vector<route_pause> pauses() override;
   bool pause(route_pause const& what) override;
   bool resume(route_pause const& what) override;
+  std::size_t ignored_pauses() noexcept override { return ignored_pauses_; }
   inspector& inspect() override { return *this; }
 
   std::optional<row_view> find(std::string_view id) override;
@@ -55,6 +57,7 @@ class OUTBOX_SQL_EXPORT sql_store : public store, public inspector {
   bool change_pauses(std::function<bool(std::vector<route_pause>&)> const& change);
 
   dialect dialect_;
+  std::atomic<std::size_t> ignored_pauses_ = 0;
 };
 
 }  // namespace outbox::inline v0::sql

@@ -155,6 +155,8 @@ bool faulty_store::resume(route_pause const& what) {
   return state_->run(operation::pause, [s = state_->behind, what] { return s->resume(what); });
 }
 
+std::size_t faulty_store::ignored_pauses() noexcept { return state_->behind->ignored_pauses(); }
+
 instant faulty_store::now() { return state_->behind->now(); }
 std::uint64_t faulty_store::change_counter() noexcept { return state_->behind->change_counter(); }
 inspector& faulty_store::inspect() { return state_->behind->inspect(); }

@@ -47,6 +47,9 @@ class backend {
   /// Has every change of this row fail, as a trigger of the user's would. False: there are no triggers.
   virtual bool refuse_changes_of(std::string const& /*id*/) { return false; }
 
+  /// Puts `text` where the store keeps what is paused, as somebody else would. False if it keeps no text.
+  virtual bool overwrite_pauses(std::string const& /*text*/) { return false; }
+
   /// A second database of the same kind.
   virtual std::unique_ptr<backend> other() = 0;
 };

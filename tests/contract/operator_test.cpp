@@ -272,6 +272,21 @@ TYPED_TEST(Operator, I13_CountsAddUp) {
   EXPECT_EQ(c.pending(), 2U);
 }
 
+TYPED_TEST(Operator, TextThatNoEventCanHaveMatchesNothing) {
+  this->make_dead("a", {.aggregate = {"order", "1"}});
+  std::string const with_nul{"a\0b", 3};
+  for (std::string const& text : {with_nul, std::string{"\xFF"}, std::string{"a\xC3"}}) {
+    EXPECT_FALSE(this->s().inspect().find(text));
+    EXPECT_FALSE(this->s().replay(text));
+    for (dead_filter const& f : {dead_filter{text, ""}, dead_filter{"", text}, dead_filter{"order.placed", text}}) {
+      EXPECT_THAT(this->s().dead(f, 10), IsEmpty());
+      EXPECT_EQ(this->s().count_dead(f), 0U);
+      EXPECT_EQ(this->s().replay_some(f, this->s().now() + 1h, 10), 0U);
+    }
+  }
+  EXPECT_EQ(this->s().count_dead({}), 1U);
+}
+
 TYPED_TEST(Operator, FindShowsARow) {
   this->put({"a"});
   EXPECT_EQ(this->row("a").event.type(), "order.placed");

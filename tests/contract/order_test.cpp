@@ -187,6 +187,39 @@ TYPED_TEST(Pause, IsKeptByTheStore) {
   EXPECT_THAT(this->s().pauses(), ElementsAre(route_pause{"mail", "user \"x\"\n"}));
 }
 
+TYPED_TEST(Pause, NamesThatNoEventCanHaveAreRefused) {
+  for (route_pause const& p :
+       {route_pause{}, route_pause{std::string{"a\0b", 3}, ""}, route_pause{"\xFF", ""}, route_pause{"a", "\xC3"},
+        route_pause{std::string(129, 'x'), ""}, route_pause{"a", std::string(65, 'x')}}) {
+    try {
+      this->s().pause(p);
+      ADD_FAILURE() << "accepted: " << p.event_type << " " << p.aggregate_type;
+    } catch (error const& e) {
+      EXPECT_EQ(e.code(), errc::invalid_option);
+      EXPECT_TRUE(e.field().starts_with("pause."));
+    }
+    EXPECT_FALSE(this->s().resume(p));
+  }
+  EXPECT_THAT(this->s().pauses(), IsEmpty());
+}
+
+TYPED_TEST(Pause, EntriesThatMakeNoSenseHoldUpNothing) {
+  auto const entries =
+      R"([{"event_type":"a\u0000b","aggregate_type":""}, {"event_type":""}, {"event_type":7}, "mail", {"event_type":"mail"}])";
+  if (!this->backend_.overwrite_pauses(entries)) GTEST_SKIP() << "this store keeps no text";
+  EXPECT_THAT(this->s().pauses(), ElementsAre(route_pause{"mail", ""}));
+  EXPECT_EQ(this->s().ignored_pauses(), 4U);
+  this->put_type("m", "mail");
+  this->put_type("o", "order");
+  EXPECT_THAT(this->ids(this->claim_without(this->s().pauses())), ElementsAre("o"));
+  this->backend_.overwrite_pauses("{not json");
+  EXPECT_THAT(this->s().pauses(), IsEmpty());
+  EXPECT_EQ(this->s().ignored_pauses(), 1U);
+  EXPECT_TRUE(this->s().pause({"order", ""})) << "and what makes no sense can be replaced";
+  EXPECT_THAT(this->s().pauses(), ElementsAre(route_pause{"order", ""}));
+  EXPECT_EQ(this->s().ignored_pauses(), 0U);
+}
+
 TYPED_TEST(Pause, AClaimLeavesWhatIsPaused) {
   this->put_type("m1", "mail", "user");
   this->put_type("o", "order");

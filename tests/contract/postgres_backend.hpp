@@ -30,6 +30,11 @@ class postgres_backend final : public backend {
     if (!eventually([&] { return db_.ask(sql) == "0"; })) throw std::runtime_error{"a transaction never ends"};
   }
   bool foreign(std::string const& sql) override { return db_.execute(with_name(sql, db_.table())), true; }
+  bool overwrite_pauses(std::string const& text) override {
+    db_.execute("INSERT INTO " + db_.table("outbox_meta") + " VALUES ('pauses', '" + text +
+                "') ON CONFLICT (name) DO UPDATE SET value = excluded.value");
+    return true;
+  }
   std::unique_ptr<backend> other() override { return std::make_unique<postgres_backend>("outbox_other"); }
   bool refuse_changes_of(std::string const& id) override {
     auto const function = db_.schema() + ".stuck_" + id + "()";

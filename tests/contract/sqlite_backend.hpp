@@ -17,6 +17,10 @@ class sqlite_backend final : public backend {
   std::unique_ptr<caller_transaction> begin() override { return std::make_unique<caller>(db_); }
   void advance(std::chrono::milliseconds by) override { clock_->advance(by); }
   bool foreign(std::string const& sql) override { return db_.execute(with_name(sql, "outbox_event")), true; }
+  bool overwrite_pauses(std::string const& text) override {
+    db_.execute("INSERT OR REPLACE INTO outbox_meta VALUES ('pauses', '" + text + "')");
+    return true;
+  }
   std::unique_ptr<backend> other() override { return std::make_unique<sqlite_backend>(); }
   bool refuse_changes_of(std::string const& id) override {
     return foreign("CREATE TRIGGER stuck_" + id + " BEFORE UPDATE ON {table} WHEN OLD.event_id = '" + id +

@@ -34,6 +34,7 @@ class forwarding_store : public store {
   std::vector<route_pause> pauses() override { return to_->pauses(); }
   bool pause(route_pause const& p) override { return to_->pause(p); }
   bool resume(route_pause const& p) override { return to_->resume(p); }
+  std::size_t ignored_pauses() noexcept override { return to_->ignored_pauses(); }
   instant now() override { return to_->now(); }
   inspector& inspect() override { return to_->inspect(); }
 

@@ -694,17 +694,24 @@ TEST_F(Pauses, OtherNodesAndLaterLivesFollow) {
 
 TEST_F(Pauses, NeedTextThatAColumnCanHold) {
   make();
-  auto const refused = [&](route_pause const& p) {
+  auto const field_of = [&](auto&& call) {
     try {
-      n->pause(p);
+      call();
     } catch (error const& e) {
+      EXPECT_EQ(e.code(), errc::invalid_option);
       return std::string{e.field()};
     }
     return std::string{"accepted"};
   };
+  auto const refused = [&](route_pause const& p) {
+    EXPECT_EQ(field_of([&] { n->resume(p); }), field_of([&] { n->pause(p); }));
+    return field_of([&] { n->pause(p); });
+  };
   EXPECT_EQ(refused({}), "pause.event_type");
   EXPECT_EQ(refused({std::string(129, 'x')}), "pause.event_type");
   EXPECT_EQ(refused({"\xFF"}), "pause.event_type");
+  EXPECT_EQ(refused({std::string{"a\0b", 3}}), "pause.event_type");
+  EXPECT_EQ(refused({"mail", std::string{"\0", 1}}), "pause.aggregate_type");
   EXPECT_EQ(refused({"mail", std::string(65, 'x')}), "pause.aggregate_type");
   EXPECT_EQ(refused({"mail"}), "accepted");
 }

@@ -132,6 +132,8 @@ TEST(Listeners, RefuseNonsense) {
   EXPECT_THROW(l.on("", [](delivery const&) {}), error);
   EXPECT_THROW(l.on("x", [](delivery const&) {}, {.timeout = std::chrono::milliseconds{-1}}), error);
   EXPECT_NO_THROW(l.on("y", [](delivery const&) {}, {.timeout = std::chrono::milliseconds{0}})) << "no limit";
+  EXPECT_THROW(l.on(std::string{"a\0b", 3}, [](delivery const&) {}), error) << "no event can have it";
+  EXPECT_THROW(l.on("\xFF", "x", [](delivery const&) {}), error);
   EXPECT_THROW(l.on("x", [](delivery const&) {}, {.timeout = std::chrono::milliseconds::max()}), error);
 }
 

@@ -101,7 +101,9 @@ TEST(Options, NonsenseNamesItsField) {
   EXPECT_EQ(refused_field([](o x) { x.listener_timeout = 25h; }), "listener_timeout");
   EXPECT_EQ(refused_field([](o x) { x.listener_timeout = 0ms; }), "accepted") << "no limit";
   EXPECT_EQ(refused_field([](o x) { x.drain = -1ms; }), "drain");
-  EXPECT_EQ(refused_field([](o x) { x.name = std::string(200, 'x'); }), "name");
+  EXPECT_EQ(refused_field([](o x) { x.name = std::string(129, 'x'); }), "name");
+  EXPECT_EQ(refused_field([](o x) { x.name = std::string{"a\0b", 3}; }), "name");
+  EXPECT_EQ(refused_field([](o x) { x.name = "\xFF"; }), "name");
   EXPECT_EQ(refused_field([](o x) { x.purge = purge_options{.keep = -1ms}; }), "purge.keep");
   EXPECT_EQ(refused_field([](o x) { x.purge = purge_options{.batch = 0}; }), "purge.batch");
   EXPECT_EQ(refused_field([](o x) { x.purge = purge_options{.every = 1ms}; }), "purge.every");

@@ -4,6 +4,7 @@
 
 #include "core/header_codec.hpp"
 #include "core/json_text.hpp"
+#include "core/pause_codec.hpp"
 
 namespace outbox::core {
 namespace {
@@ -43,6 +44,18 @@ TEST(JsonDepth, CountsBracketsOutsideStrings) {
   EXPECT_EQ(json_depth(R"("[[[\"[[[")"), 0U);
   EXPECT_EQ(json_depth(std::string(100, '[') + std::string(100, ']')), 100U);
   EXPECT_FALSE(json_depth(std::string(100, '[') + std::string(99, ']') + "}"));
+}
+
+TEST(PauseCodec, WhatMakesNoSenseIsLeftOutAndCounted) {
+  auto const pauses = std::vector<route_pause>{{"mail", ""}, {"order", "user \"x\""}};
+  EXPECT_EQ(decode_pauses(encode_pauses(pauses)).pauses, pauses);
+  EXPECT_EQ(decode_pauses(encode_pauses(pauses)).ignored, 0U);
+  EXPECT_EQ(decode_pauses("").ignored, 0U);
+  for (auto const* text : {"{}", "[", "7", "\"mail\"", "\xFF", "[[]]", "[{}]", R"([{"event_type":["mail"]}])",
+                           R"([{"event_type":"mail","aggregate_type":1}])"}) {
+    EXPECT_EQ(decode_pauses(text).ignored, 1U) << text;
+    EXPECT_EQ(decode_pauses(text).pauses, std::vector<route_pause>{}) << text;
+  }
 }
 
 TEST(HeaderCodec, NothingIsNothing) {

@@ -1,0 +1,45 @@
+// The rules for names. They are the same wherever a name is given: in an event, a pause, a filter, a route, a node.
+#pragma once
+
+#include <cstddef>
+#include <outbox/detail/core_export.hpp>
+#include <outbox/error.hpp>
+#include <outbox/store.hpp>
+#include <string_view>
+
+namespace outbox::inline v0::core {
+
+/// The widths of the table's columns, in characters.
+namespace width {
+inline constexpr std::size_t event_id = 36;
+inline constexpr std::size_t event_type = 128;
+inline constexpr std::size_t aggregate_type = 64;
+inline constexpr std::size_t aggregate_id = 128;
+inline constexpr std::size_t tenant = 64;
+inline constexpr std::size_t ordering_key = 128;
+inline constexpr std::size_t content_type = 128;
+inline constexpr std::size_t node_name = 128;
+}  // namespace width
+
+/// Why a text column cannot hold this: it is not UTF-8, or it has a NUL. Null if it can.
+[[nodiscard]] OUTBOX_CORE_EXPORT char const* problem_of_text(std::string_view text) noexcept;
+
+/// Throws `error` with this code about `field` if a column of that width cannot hold `name`.
+OUTBOX_CORE_EXPORT void check_name(errc code, std::string_view field, std::string_view name, std::size_t limit);
+
+/// Throws `error` (invalid_option) if no event can have these names.
+OUTBOX_CORE_EXPORT void check_pause(route_pause const& what);
+
+/// The same as an answer.
+[[nodiscard]] OUTBOX_CORE_EXPORT bool is_possible(route_pause const& what) noexcept;
+
+/// False if no row can match, because a database could not even be asked. Lengths are not looked at: not every database
+/// enforces them, so a foreign writer may have exceeded them.
+[[nodiscard]] inline bool is_possible(dead_filter const& filter) noexcept {
+  return problem_of_text(filter.event_type) == nullptr && problem_of_text(filter.aggregate_type) == nullptr;
+}
+[[nodiscard]] inline bool is_possible_id(std::string_view event_id) noexcept {
+  return problem_of_text(event_id) == nullptr;
+}
+
+}  // namespace outbox::inline v0::core
