@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <outbox/detail/core_export.hpp>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,7 @@ namespace outbox::inline v0::core {
 
 /// The number of characters (code points), or nothing if `s` is not UTF-8: overlong forms, surrogates and values past
 /// U+10FFFF are not.
-[[nodiscard]] std::optional<std::size_t> utf8_length(std::string_view s) noexcept;
+[[nodiscard]] OUTBOX_CORE_EXPORT std::optional<std::size_t> utf8_length(std::string_view s) noexcept;
 
 /// Valid UTF-8 without NUL, at most `max_characters`: what is not becomes U+FFFD, what is too long is cut.
 [[nodiscard]] std::string scrub(std::string_view s, std::size_t max_characters);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/header_codec.hpp"
+#include "core/text.hpp"
 #include "postgres/parameters.hpp"
 
 namespace outbox::inline v0::postgres {
@@ -23,11 +24,17 @@ inline optional_text or_nothing(std::string const& s) { return s.empty() ? optio
 
 inline std::int64_t micros(std::chrono::microseconds t) { return t.count(); }
 
+/// An event type and an aggregate type as one text, to the letter as NOT_PAUSED makes it of a row. The length, counted
+/// in characters like the server's length(), says where the first ends: both names may have any character in them.
+inline std::string pair_text(std::string const& event_type, std::string const& aggregate_type) {
+  return std::to_string(core::utf8_length(event_type).value_or(0)) + ':' + event_type + aggregate_type;
+}
+
 /// What is paused as a statement takes it: whole types, and types of one aggregate type.
 struct pause_lists {
   explicit pause_lists(std::vector<route_pause> const& pauses) {
     for (auto const& p : pauses) {
-      if (!p.aggregate_type.empty()) texts.push_back(p.event_type + '\x01' + p.aggregate_type);
+      if (!p.aggregate_type.empty()) texts.push_back(pair_text(p.event_type, p.aggregate_type));
     }
     for (auto const& p : pauses) {
       if (p.aggregate_type.empty()) types.emplace_back(p.event_type);

@@ -27,10 +27,12 @@ namespace {
 // A claim is several statements, and all of them mean the same instant: when its transaction began.
 #define CLAIM_NOW "now()"
 
-#define NOT_PAUSED(types, pairs)              \
-  " AND event_type <> ALL($" #types           \
-  "::text[]) AND (event_type || E'\\x01' || " \
-  "coalesce(aggregate_type, '__GLOBAL__')) <> ALL($" #pairs "::text[])"
+// A pair is one text, as pair_text() in postgres/columns.hpp makes it: two names could be joined in several ways, but
+// for the length of the first.
+#define NOT_PAUSED(types, pairs)                            \
+  " AND event_type <> ALL($" #types                         \
+  "::text[]) AND (length(event_type) || ':' || event_type " \
+  "|| coalesce(aggregate_type, '__GLOBAL__')) <> ALL($" #pairs "::text[])"
 
 // As one condition, of which the planner knows nothing: from many it would conclude that hardly a row is left, and then
 // read and sort all that are due.

@@ -220,6 +220,20 @@ TYPED_TEST(Pause, EntriesThatMakeNoSenseHoldUpNothing) {
   EXPECT_EQ(this->s().ignored_pauses(), 0U);
 }
 
+TYPED_TEST(Pause, APairOfNamesIsNotAnotherPair) {
+  this->put_type("control", "x\x01y", "z");
+  this->put_type("digits", "1:a", "b");
+  this->put_type("wide", "é", "xy");
+  EXPECT_THAT(this->ids(this->claim_without({{"x", "y\x01z"}, {"1", ":ab"}, {"1:", "ab"}, {"éx", "y"}})),
+              UnorderedElementsAre("control", "digits", "wide"));
+}
+
+TYPED_TEST(Pause, NamesOfAnyScriptCanBePaused) {
+  this->put_type("a", "häuser.gekauft", "注文");
+  this->put_type("b", "häuser.gekauft", "문서");
+  EXPECT_THAT(this->ids(this->claim_without({{"häuser.gekauft", "注文"}})), ElementsAre("b"));
+}
+
 TYPED_TEST(Pause, AClaimLeavesWhatIsPaused) {
   this->put_type("m1", "mail", "user");
   this->put_type("o", "order");
