@@ -49,11 +49,12 @@ struct event_options {
   /// Default: none. A name must not be empty; neither names nor values may have CR, LF or NUL.
   outbox::v0::headers headers{};
 
-  /// When it happened, by the caller's clock: data only, nothing is ordered or timed by it. Default: now by the
-  /// machine's clock, whatever clock a node has.
+  /// When it happened, by the caller's clock: data only, nothing is ordered or timed by it. Years 1 … 9999. Default:
+  /// now by the machine's clock, whatever clock a node has.
   std::optional<instant> occurred_at{};
 
-  /// Not before this instant. Must not be before `occurred_at`. Default: at once. Excludes `deliver_after`.
+  /// Not before this instant. Must not be before `occurred_at`, nor after year 9999. Default: at once. Excludes
+  /// `deliver_after`.
   std::optional<instant> available_at{};
 
   /// Not before this long after the insert, by the store's clock. 1 ms … 3650 days. Excludes `available_at`.

@@ -2,6 +2,7 @@
 #include <outbox/event.hpp>
 #include <utility>
 
+#include "core/instants.hpp"
 #include "core/json_text.hpp"
 #include "core/names_check.hpp"
 
@@ -69,7 +70,16 @@ void check_payload(event_record& r, event_limits const& limits) {
   check_depth(*depth, limits);
 }
 
+// Whatever a store could not keep is refused here, before any SQL: the database's own error would end the caller's
+// transaction.
+void check_instant(std::string_view field, instant t) {
+  if (t < core::first_instant) refuse(field, "is before year 1, the limit");
+  if (t > core::last_instant) refuse(field, "is after year 9999, the limit");
+}
+
 void check_times(event_record const& r) {
+  check_instant("occurred_at", r.occurred_at);
+  if (r.available_at) check_instant("available_at", *r.available_at);
   if (r.available_at && r.deliver_after) refuse("deliver_after", "and available_at exclude each other");
   if (r.deliver_after && r.deliver_after->count() <= 0) refuse("deliver_after", "must be positive");
   if (r.deliver_after && *r.deliver_after > max_delay) refuse("deliver_after", "is more than 3650 days, the limit");

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/instants.hpp"
+
 namespace outbox::inline v0::postgres {
 namespace {
 
@@ -66,11 +68,8 @@ class shown_row final : public sql::row {
     using namespace std::chrono;
     if (null(c) || PQftype(r_, c) != instant_type) return std::nullopt;
     static constexpr instant epoch{sys_days{year{2000} / 1 / 1}};
-    static constexpr instant last{sys_days{year{9999} / 12 / 31}};
-    auto const since = number(text(c));
-    if (since > (last - epoch).count()) return last;  // infinity, too
-    if (since < (instant{} - epoch).count()) return instant{};
-    return epoch + microseconds{since};
+    // What foreign writers put outside of these bounds, infinity among it, becomes the nearest one.
+    return epoch + std::clamp(microseconds{number(text(c))}, core::first_instant - epoch, core::last_instant - epoch);
   }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/instants.hpp"
+
 namespace outbox::inline v0::sql {
 namespace {
 
@@ -59,8 +61,7 @@ std::optional<minutes> take_offset(std::string_view text) noexcept {
 }  // namespace
 
 instant_text::instant_text(instant t) noexcept {
-  // Four digits of year are what the column can sort by; nobody's event is outside of them.
-  t = std::clamp(t, instant{sys_days{year{0} / 1 / 1}}, instant{sys_days{year{9999} / 12 / 31}});
+  t = std::clamp(t, core::first_instant, core::last_instant);  // no event is outside of them
   auto const day = floor<days>(t);
   year_month_day const date{day};
   hh_mm_ss const time{t - day};

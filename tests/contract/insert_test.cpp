@@ -332,6 +332,35 @@ TYPED_TEST(Insert, SequenceGrowsAndInsertedAtIsTheStoresTime) {
   EXPECT_LE(this->row("b").inserted_at, this->s().now());
 }
 
+TYPED_TEST(Insert, I11_InstantsComeBackToTheMicrosecond) {
+  using namespace std::chrono;
+  instant const first{sys_days{year{1} / 1 / 1}};
+  instant const last = instant{sys_days{year{10000} / 1 / 1}} - 1us;
+  int n = 0;
+  for (instant const t : {first, first + 1us, instant{sys_days{year{1582} / 10 / 4}} + 86'399'999'999us,
+                          instant{} - 1us, instant{}, instant{sys_days{year{9999} / 12 / 31}}, last - 1us, last}) {
+    SCOPED_TRACE(t.time_since_epoch().count());
+    auto const id = "one-" + std::to_string(++n);
+    bool const delayed = t != last;  // else it is due at once
+    this->put(json_event(id, {.occurred_at = t, .available_at = last}));
+    EXPECT_EQ(this->row(id).event.occurred_at(), t);
+    EXPECT_EQ(this->row(id).available_at == last, delayed);
+    // Several at once take another way to some databases.
+    auto const a = json_event(id + "a", {.occurred_at = t});
+    auto const b = json_event(id + "b", {.occurred_at = t, .available_at = last});
+    insertion const rows[] = {{&a}, {&b}};
+    auto tx = this->backend_.begin();
+    this->s().insert(tx->ref(), rows);
+    tx->commit();
+    EXPECT_EQ(this->row(id + "a").event.occurred_at(), t);
+    EXPECT_EQ(this->row(id + "b").event.occurred_at(), t);
+    EXPECT_EQ(this->row(id + "b").available_at == last, delayed);
+  }
+  for (auto const& r : this->claim("n/1").rows) {
+    EXPECT_EQ(r.event.occurred_at(), this->row(r.event.id()).event.occurred_at()) << "a claim reads as a tool does";
+  }
+}
+
 TYPED_TEST(Insert, CallersClockDecidesNothing) {
   event_options far;
   far.occurred_at = instant{1us};

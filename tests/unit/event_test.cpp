@@ -182,6 +182,22 @@ TEST(EventRefused, Delays) {
   EXPECT_EQ(refused_field({.occurred_at = now, .available_at = now}), "accepted");
 }
 
+TEST(EventRefused, InstantsThatADatabaseHasNot) {
+  using namespace std::chrono;
+  instant const first{sys_days{year{1} / 1 / 1}};
+  instant const last = instant{sys_days{year{10000} / 1 / 1}} - 1us;
+  EXPECT_EQ(refused_field({.occurred_at = first}), "accepted");
+  EXPECT_EQ(refused_field({.occurred_at = last}), "accepted");
+  EXPECT_EQ(refused_field({.occurred_at = first, .available_at = last}), "accepted");
+  EXPECT_EQ(refused_field({.occurred_at = first - 1us}), "occurred_at");
+  EXPECT_EQ(refused_field({.occurred_at = instant::min()}), "occurred_at");
+  EXPECT_EQ(refused_field({.occurred_at = last + 1us}), "occurred_at");
+  EXPECT_EQ(refused_field({.available_at = last + 1us}), "available_at");
+  EXPECT_EQ(refused_field({.available_at = instant::max()}), "available_at");
+  auto const [field, text] = refusal([&] { static_cast<void>(event::json("t", "1", {.occurred_at = last + 1us})); });
+  EXPECT_EQ(text, "occurred_at is after year 9999, the limit");
+}
+
 TEST(Event, IsDelayedWhenItAsksToBe) {
   instant const now{1'000'000us};
   EXPECT_TRUE(event::json("t", "1", {.deliver_after = 1ms}).delayed());
