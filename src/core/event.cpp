@@ -65,7 +65,7 @@ void check_payload(event_record& r, event_limits const& limits) {
     return;
   }
   auto const depth = core::json_depth(r.payload);
-  if (!depth) refuse("payload", "is not valid JSON");
+  if (!depth) refuse("payload", core::json_problem(r.payload));
   r.json_depth = *depth;
   check_depth(*depth, limits);
 }

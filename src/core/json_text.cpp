@@ -37,7 +37,11 @@ class bracket_stack {
 
 class scanner {
  public:
-  explicit scanner(std::string_view text) noexcept : at_{text.data()}, end_{text.data() + text.size()} {}
+  explicit scanner(std::string_view text) noexcept
+      : begin_{text.data()}, at_{text.data()}, end_{text.data() + text.size()} {}
+
+  /// Where `run` stopped: if it failed, at what cannot be there.
+  [[nodiscard]] std::size_t position() const noexcept { return static_cast<std::size_t>(at_ - begin_); }
 
   std::optional<std::size_t> run() {
     std::size_t deepest = 0;
@@ -71,13 +75,12 @@ class scanner {
       skip_space();
       if (open_.depth() == 0) return finished_ = at_ == end_;
       if (at_ == end_) return false;
-      char const c = *at_++;
       bool const object = open_.top();
-      if (c == (object ? '}' : ']')) {
+      if (take(object ? '}' : ']')) {
         open_.pop();
         continue;
       }
-      if (c != ',') return false;
+      if (!take(',')) return false;
       skip_space();
       return !object || name();
     }
@@ -108,9 +111,12 @@ class scanner {
       if (c == '"') return ++at_, true;
       if (c < 0x20) return false;
       if (c == '\\') {
-        ++at_;
-        if (!escape()) return false;
-      } else if (c < 0x80) {
+        auto const* const begin = at_++;
+        if (escape()) continue;
+        if (at_ != end_) at_ = begin;
+        return false;
+      }
+      if (c < 0x80) {
         ++at_;
       } else {
         auto const length = character_at({at_, static_cast<std::size_t>(end_ - at_)}, 0);
@@ -123,7 +129,7 @@ class scanner {
 
   bool escape() {
     if (at_ == end_) return false;
-    switch (*at_++) {
+    switch (*at_) {
       case '"':
       case '\\':
       case '/':
@@ -131,8 +137,8 @@ class scanner {
       case 'f':
       case 'n':
       case 'r':
-      case 't': return true;
-      case 'u': break;
+      case 't': ++at_; return true;
+      case 'u': ++at_; break;
       default: return false;
     }
     auto const unit = hex();
@@ -144,10 +150,10 @@ class scanner {
   }
 
   std::optional<unsigned> hex() noexcept {
-    if (end_ - at_ < 4) return std::nullopt;
     unsigned value = 0;
-    for (int i = 0; i < 4; ++i) {
-      char const c = *at_++;
+    for (int i = 0; i < 4; ++i, ++at_) {
+      if (at_ == end_) return std::nullopt;
+      char const c = *at_;
       value <<= 4U;
       if (c >= '0' && c <= '9') {
         value |= static_cast<unsigned>(c - '0');
@@ -196,6 +202,7 @@ class scanner {
     while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\t' || *at_ == '\r')) ++at_;
   }
 
+  char const* begin_;
   char const* at_;
   char const* end_;
   bracket_stack open_;
@@ -205,5 +212,14 @@ class scanner {
 }  // namespace
 
 std::optional<std::size_t> json_depth(std::string_view text) { return scanner{text}.run(); }
+
+std::string json_problem(std::string_view text) {
+  scanner s{text};
+  if (s.run()) return {};
+  auto const at = s.position();
+  if (at == text.size()) return "is not valid JSON: it ends too early, after " + std::to_string(at) + " bytes";
+  if (character_at(text, at) == 0) return "is not valid UTF-8 at offset " + std::to_string(at);
+  return "is not valid JSON at offset " + std::to_string(at);
+}
 
 }  // namespace outbox::inline v0::core

@@ -27,9 +27,10 @@ std::pair<std::string, std::string> refusal(std::function<void()> const& make) {
   return {"accepted", ""};
 }
 
-std::string refused_field(event_options options) {
-  return refusal([&] { static_cast<void>(event::json("t", "1", std::move(options))); }).first;
+std::pair<std::string, std::string> refused(event_options options) {
+  return refusal([&] { static_cast<void>(event::json("t", "1", std::move(options))); });
 }
+std::string refused_field(event_options options) { return refused(std::move(options)).first; }
 
 TEST(Event, HasDefaults) {
   auto const before = std::chrono::system_clock::now();
@@ -157,6 +158,16 @@ TEST(EventRefused, WhatIsNotJson) {
   for (auto const* text : {"null", "0", "-0.0e+5", "\"\"", "[]", " {\"a\" : [ ] } \n", "\"\\u0000\""}) {
     EXPECT_NO_THROW(static_cast<void>(event::json("t", text))) << text;
   }
+}
+
+TEST(EventRefused, TheTextSaysWhatAndWhere) {
+  EXPECT_EQ(refusal([] { static_cast<void>(event::json("t", "{\"a\":x}")); }).second,
+            "payload is not valid JSON at offset 5");
+  EXPECT_EQ(refusal([] { static_cast<void>(event::json("t", "\"\xFF\"")); }).second,
+            "payload is not valid UTF-8 at offset 1");
+  EXPECT_EQ(refused({.headers = {{"a", "x\ny"}}}).second, "headers has an entry 'a' whose value contains a line break");
+  EXPECT_EQ(refused({.headers = {{"a", "\xFF"}}}).second, "headers has an entry 'a' whose value is not valid UTF-8");
+  EXPECT_EQ(refused({.headers = {{"a\r", "x"}}}).second, "headers has a name that contains a line break");
 }
 
 TEST(EventRefused, JsonThatNestsTooDeep) {

@@ -46,6 +46,27 @@ TEST(JsonDepth, CountsBracketsOutsideStrings) {
   EXPECT_FALSE(json_depth(std::string(100, '[') + std::string(99, ']') + "}"));
 }
 
+TEST(JsonProblem, SaysWhereAndWhetherItIsText) {
+  EXPECT_EQ(json_problem("[1,2]"), "");
+  EXPECT_EQ(json_problem("{'a':1}"), "is not valid JSON at offset 1");
+  EXPECT_EQ(json_problem("[1,]"), "is not valid JSON at offset 3");
+  EXPECT_EQ(json_problem("{} {}"), "is not valid JSON at offset 3");
+  EXPECT_EQ(json_problem("[1 2]"), "is not valid JSON at offset 3");
+  EXPECT_EQ(json_problem("[nul]"), "is not valid JSON at offset 1");
+  EXPECT_EQ(json_problem("[1.x]"), "is not valid JSON at offset 3");
+  EXPECT_EQ(json_problem(R"(["a\x"])"), "is not valid JSON at offset 3") << "where the escape begins";
+  EXPECT_EQ(json_problem(R"(["\u00z"])"), "is not valid JSON at offset 2");
+  EXPECT_EQ(json_problem(R"(["\ud800"])"), "is not valid JSON at offset 2");
+  EXPECT_EQ(json_problem("\"a\nb\""), "is not valid JSON at offset 2");
+  EXPECT_EQ(json_problem("\xEF\xBB\xBF{}"), "is not valid JSON at offset 0") << "a byte order mark";
+  EXPECT_EQ(json_problem("[\"\xC3\xA9\xFF\"]"), "is not valid UTF-8 at offset 4");
+  EXPECT_EQ(json_problem("\xFF"), "is not valid UTF-8 at offset 0");
+  EXPECT_EQ(json_problem(""), "is not valid JSON: it ends too early, after 0 bytes");
+  EXPECT_EQ(json_problem("[1,"), "is not valid JSON: it ends too early, after 3 bytes");
+  EXPECT_EQ(json_problem("\"a"), "is not valid JSON: it ends too early, after 2 bytes");
+  EXPECT_EQ(json_problem(R"("a\u00)"), "is not valid JSON: it ends too early, after 6 bytes");
+}
+
 TEST(PauseCodec, WhatMakesNoSenseIsLeftOutAndCounted) {
   auto const pauses = std::vector<route_pause>{{"mail", ""}, {"order", "user \"x\""}};
   EXPECT_EQ(decode_pauses(encode_pauses(pauses)).pauses, pauses);
