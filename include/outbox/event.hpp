@@ -27,12 +27,12 @@ struct aggregate {
 };
 
 /// Limits that an event is checked against when it is made. A node checks again with its own, so that a payload made
-/// under looser limits does not slip in.
+/// under looser limits does not slip in. What a node may be given is bounded by what every store can keep.
 struct event_limits {
-  std::size_t payload_bytes = std::size_t{1} << 20;  ///< Default 1 MiB.
-  std::size_t header_count = 64;                     ///< Default 64.
-  std::size_t header_bytes = std::size_t{64} << 10;  ///< Names and values together. Default 64 KiB.
-  std::size_t json_depth = 512;                      ///< Nesting of a JSON payload. Default 512: databases recurse.
+  std::size_t payload_bytes = std::size_t{1} << 20;  ///< Default 1 MiB. 1 byte … 256 MiB.
+  std::size_t header_count = 64;                     ///< Default 64. 1 … 10,000.
+  std::size_t header_bytes = std::size_t{64} << 10;  ///< Names and values together. Default 64 KiB. 1 byte … 16 MiB.
+  std::size_t json_depth = 512;  ///< Nesting of a JSON payload: databases recurse. Default 512. 1 … 5000.
 };
 
 /// Everything about an event that has a default.

@@ -39,6 +39,14 @@ std::string host_name() {
   return scrub(buffer.data(), width::node_name);  // nothing stops an administrator from choosing a name that is no text
 }
 
+// What every store can keep, whichever way it is sent: see decision 019.
+void validate_limits(event_limits const& l) {
+  within("limits.payload_bytes", l.payload_bytes, 1, std::uint64_t{256} << 20U);
+  within("limits.header_count", l.header_count, 1, 10'000);
+  within("limits.header_bytes", l.header_bytes, 1, std::uint64_t{16} << 20U);
+  within("limits.json_depth", l.json_depth, 1, 5'000);
+}
+
 void validate_all(node_settings const& s) {
   auto const& e = s.engine;
   if (!s.store) refuse("store", "is required");
@@ -55,7 +63,7 @@ void validate_all(node_settings const& s) {
   within("lease.duration", e.lease.duration, 1s, 1h);
   within("lease.max_crashes", static_cast<std::uint64_t>(std::max(0, e.lease.max_crashes)), 2, 1000);
   within("listener_timeout", e.listener_timeout, 0ms, 24h);
-  within("limits.payload_bytes", s.limits.payload_bytes, 1, std::uint64_t{1} << 30);
+  validate_limits(s.limits);
   within("drain", s.drain, 0ms, 24h);
   for (auto const& i : s.interceptors) {
     if (!i) refuse("interceptors", "has a null entry");

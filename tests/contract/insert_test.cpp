@@ -289,6 +289,17 @@ TYPED_TEST(Insert, LargePayloadComesBack) {
   EXPECT_EQ(this->round_trip(event::json("t", text)).payload(), text);
 }
 
+TYPED_TEST(Insert, I11_TheDeepestJsonThatANodeMayAllowComesBack) {
+  event_limits const deepest{.json_depth = 5000};
+  std::string arrays;
+  std::string objects = "1";
+  for (std::size_t i = 0; i < deepest.json_depth; ++i) objects = "{\"a\":" + objects + '}';
+  arrays.append(deepest.json_depth, '[').append(deepest.json_depth, ']');
+  for (auto const& text : {arrays, objects}) {
+    EXPECT_EQ(this->round_trip(event::json("t", text, {}, deepest)).payload(), text);
+  }
+}
+
 TYPED_TEST(Insert, ManyRowsInOneCall) {
   std::vector<event> events;
   std::vector<insertion> rows;

@@ -104,6 +104,15 @@ TEST(Options, NonsenseNamesItsField) {
   EXPECT_EQ(refused_field([](o x) { x.name = std::string(129, 'x'); }), "name");
   EXPECT_EQ(refused_field([](o x) { x.name = std::string{"a\0b", 3}; }), "name");
   EXPECT_EQ(refused_field([](o x) { x.name = "\xFF"; }), "name");
+  EXPECT_EQ(refused_field([](o x) { x.limits.payload_bytes = 0; }), "limits.payload_bytes");
+  EXPECT_EQ(refused_field([](o x) { x.limits.payload_bytes = 256U << 20; }), "accepted");
+  EXPECT_EQ(refused_field([](o x) { x.limits.payload_bytes = (256U << 20) + 1; }), "limits.payload_bytes");
+  EXPECT_EQ(refused_field([](o x) { x.limits.header_count = 0; }), "limits.header_count");
+  EXPECT_EQ(refused_field([](o x) { x.limits.header_count = SIZE_MAX; }), "limits.header_count");
+  EXPECT_EQ(refused_field([](o x) { x.limits.header_bytes = 0; }), "limits.header_bytes");
+  EXPECT_EQ(refused_field([](o x) { x.limits.header_bytes = SIZE_MAX; }), "limits.header_bytes");
+  EXPECT_EQ(refused_field([](o x) { x.limits.json_depth = 0; }), "limits.json_depth");
+  EXPECT_EQ(refused_field([](o x) { x.limits.json_depth = 5001; }), "limits.json_depth");
   EXPECT_EQ(refused_field([](o x) { x.purge = purge_options{.keep = -1ms}; }), "purge.keep");
   EXPECT_EQ(refused_field([](o x) { x.purge = purge_options{.batch = 0}; }), "purge.batch");
   EXPECT_EQ(refused_field([](o x) { x.purge = purge_options{.every = 1ms}; }), "purge.every");
