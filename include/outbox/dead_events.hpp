@@ -19,9 +19,9 @@ namespace outbox::inline v0 {
 /// that no event can have, such as one that is not UTF-8, matches nothing.
 class OUTBOX_CORE_EXPORT dead_events {
  public:
-  /// On any store; `replayed` is called after something was replayed, so that somebody can be woken.
-  explicit dead_events(std::shared_ptr<store> s, std::function<void()> replayed = {})
-      : store_{std::move(s)}, replayed_{std::move(replayed)} {}
+  /// On any store; `replayed` is called after something was replayed, so that somebody can be woken. Throws `error`
+  /// (invalid_option) if there is no store.
+  explicit dead_events(std::shared_ptr<store> s, std::function<void()> replayed = {});
 
   /// In the order of writing, at most `limit`.
   [[nodiscard]] std::vector<dead_event> query(dead_filter const& filter = {}, std::size_t limit = 100) const;
@@ -35,6 +35,8 @@ class OUTBOX_CORE_EXPORT dead_events {
   std::uint64_t replay_all(dead_filter const& filter = {}, std::size_t batch = 100) const;
 
  private:
+  [[nodiscard]] store& table() const;  ///< Throws `error` (lifecycle) if this was moved from.
+
   std::shared_ptr<store> store_;
   std::function<void()> replayed_;
 };

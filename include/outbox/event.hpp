@@ -86,6 +86,8 @@ struct event_record {
 };
 
 /// An immutable, valid event. Copies share one block of memory, so they are cheap and safe to use from any thread.
+///
+/// One that was moved from has nothing left: it may be tested, assigned to and destroyed; `write()` refuses it.
 class OUTBOX_CORE_EXPORT event {
  public:
   /// An event with a JSON payload. Throws `error` (invalid_event, `field()`) if anything breaks a rule; so do all
@@ -115,6 +117,9 @@ class OUTBOX_CORE_EXPORT event {
   [[nodiscard]] instant occurred_at() const noexcept { return data_->occurred_at; }
   [[nodiscard]] std::optional<instant> available_at() const noexcept { return data_->available_at; }
   [[nodiscard]] std::optional<std::chrono::milliseconds> deliver_after() const noexcept { return data_->deliver_after; }
+
+  /// False only after it was moved from.
+  explicit operator bool() const noexcept { return data_ != nullptr; }
 
   /// True if it asks to be delivered later than at once.
   [[nodiscard]] bool delayed() const noexcept;

@@ -156,6 +156,8 @@ class OUTBOX_CORE_EXPORT listeners {
   listeners& add_batch(std::string_view aggregate_type, std::string_view event_type,
                        std::unique_ptr<detail::batch_handler> h, batch_options options);
 
+  [[nodiscard]] detail::routes& routes();  ///< Throws `error` (lifecycle) if this was moved from.
+
   std::unique_ptr<detail::routes> routes_;
 };
 

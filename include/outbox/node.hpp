@@ -46,7 +46,8 @@ class event_id {
 /// belongs to the process that made it.
 ///
 /// All of it throws `error`: no_transaction before any SQL, invalid_event before any SQL, else what the database says.
-/// It never waits for a listener, and holds no lock while the database works.
+/// It never waits for a listener, and holds no lock while the database works. A writer that was moved from throws
+/// `error` (lifecycle).
 class OUTBOX_CORE_EXPORT writer {
  public:
   /// `write(tx, order_placed{…}, {.aggregate = {"order", "42"}})`.
@@ -114,6 +115,9 @@ struct node_health {
 /// false. The node then takes no more events. When it has finished what it has, it gives the dispatch lock back, so
 /// that another node can go on; `health()` says so. Somebody else must still call `stop()` or destroy the node. A
 /// listener may even destroy its own node: a thread of the library then ends it.
+///
+/// A node that was moved from throws `error` (lifecycle). Of what may not throw, `wake()` does nothing and
+/// `incarnation()` is empty; `health()` says why it does not run.
 class OUTBOX_CORE_EXPORT node {
  public:
   node(node&&) noexcept;

@@ -29,7 +29,7 @@ struct shared_completion::state {
 shared_completion::shared_completion(completion c) : state_{std::make_shared<state>(std::move(c))} {}
 
 void shared_completion::operator()(result r) const noexcept {
-  if (!state_->answered.test_and_set()) state_->to(std::move(r));
+  if (state_ && !state_->answered.test_and_set()) state_->to(std::move(r));
 }
 
 shared_completion completion::share() && { return shared_completion{std::move(*this)}; }

@@ -117,12 +117,17 @@ listeners& listeners::on(type_name aggregate_type, type_name event_type, fan_out
   return add(aggregate_type.view(), event_type.view(), several.release(), std::move(options));
 }
 
+detail::routes& listeners::routes() {
+  if (!routes_) throw error{errc::lifecycle, "these listeners were moved from"};
+  return *routes_;
+}
+
 listeners& listeners::add(std::string_view aggregate_type, std::string_view event_type,
                           std::unique_ptr<detail::handler> h, route_options options) {
   core::route r;
   r.options = std::move(options);
   r.handler = std::move(h);
-  routes_->add(aggregate_type, event_type, std::move(r));
+  routes().add(aggregate_type, event_type, std::move(r));
   return *this;
 }
 
@@ -135,7 +140,7 @@ listeners& listeners::add_batch(std::string_view aggregate_type, std::string_vie
                .max_in_flight = options.max_in_flight};
   r.batch = std::move(h);
   r.max_batch = options.max_batch;
-  routes_->add(aggregate_type, event_type, std::move(r));
+  routes().add(aggregate_type, event_type, std::move(r));
   return *this;
 }
 

@@ -7,6 +7,18 @@
 #include "core/runtime.hpp"
 
 namespace outbox::inline v0 {
+namespace {
+
+constexpr char const* moved_from = "this node was moved from";
+
+// What a node stands on, unless it was moved from.
+template <class Pointer>
+auto& alive(Pointer const& p) {
+  if (!p) throw error{errc::lifecycle, moved_from};
+  return *p;
+}
+
+}  // namespace
 
 node::node(std::shared_ptr<core::node_core> core)
     : core_{std::move(core)}, runtime_{std::make_unique<core::runtime>(core_)} {}
@@ -34,9 +46,12 @@ void node::end() noexcept {
   }
 }
 
-writer node::writer() const { return outbox::v0::writer{core_}; }
+writer node::writer() const {
+  static_cast<void>(alive(core_));
+  return outbox::v0::writer{core_};
+}
 
-void node::start() { runtime_->start(); }
+void node::start() { alive(runtime_).start(); }
 
 void node::run(std::stop_token token) {
   start();
@@ -47,25 +62,26 @@ void node::run(std::stop_token token) {
   stop();
 }
 
-bool node::stop() { return stop(core_->settings().drain); }
-bool node::stop(std::chrono::milliseconds drain) { return runtime_->stop(drain); }
+bool node::stop() { return stop(alive(core_).settings().drain); }
+bool node::stop(std::chrono::milliseconds drain) { return alive(runtime_).stop(drain); }
 
 void node::wake() noexcept {
+  if (!core_) return;
   core_->with_engine_quietly([](core::engine& e) { e.wake(); });
 }
 
-std::size_t node::poll_once() { return runtime_->poll_once(); }
+std::size_t node::poll_once() { return alive(runtime_).poll_once(); }
 
-std::size_t node::purge_once() { return core_->purge_once(); }
+std::size_t node::purge_once() { return alive(core_).purge_once(); }
 
-bool node::pause(route_pause const& what) { return core_->pause(what); }
-bool node::resume(route_pause const& what) { return core_->resume(what); }
-std::vector<route_pause> node::paused() const { return core_->store().pauses(); }
+bool node::pause(route_pause const& what) { return alive(core_).pause(what); }
+bool node::resume(route_pause const& what) { return alive(core_).resume(what); }
+std::vector<route_pause> node::paused() const { return alive(core_).store().pauses(); }
 
-std::size_t node::run_until_idle() { return runtime_->run_until_idle(); }
+std::size_t node::run_until_idle() { return alive(runtime_).run_until_idle(); }
 
 dead_events node::dead_events() const {
-  return outbox::v0::dead_events{core_->settings().store, [weak = std::weak_ptr{core_}] {
+  return outbox::v0::dead_events{alive(core_).settings().store, [weak = std::weak_ptr{core_}] {
                                    if (auto const core = weak.lock()) {
                                      core->with_engine_quietly([](core::engine& e) { e.wake(); });
                                    }
@@ -73,11 +89,15 @@ dead_events node::dead_events() const {
 }
 
 node_counters node::counters() const {
-  return core_->with_engine_quietly([](core::engine& e) { return e.counters(); });
+  return alive(core_).with_engine_quietly([](core::engine& e) { return e.counters(); });
 }
 
 node_health node::health() const {
   node_health h;
+  if (!core_) {
+    h.reason = moved_from;
+    return h;
+  }
   h.running = runtime_->running();
   h.reason = runtime_->not_running();
   core_->with_engine_quietly([&](core::engine& e) {
@@ -89,7 +109,10 @@ node_health node::health() const {
   return h;
 }
 
-std::string const& node::incarnation() const noexcept { return core_->settings().engine.incarnation; }
+std::string const& node::incarnation() const noexcept {
+  static std::string const none;
+  return core_ ? core_->settings().engine.incarnation : none;
+}
 
 node single_node(single_node_options options) {
   return node{std::make_shared<core::node_core>(core::settings_of(std::move(options)))};

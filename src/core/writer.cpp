@@ -195,14 +195,21 @@ std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const
 
 }  // namespace core
 
-event_limits const& writer::limits() const noexcept { return core_->settings().limits; }
+event_limits const& writer::limits() const noexcept {
+  static event_limits const none;
+  return core_ ? core_->settings().limits : none;
+}
 
 event_id writer::write_one(transaction_ref tx, event const& e) const {
-  auto ids = core_->write(tx, std::span{&e, 1});
+  auto ids = write_many(tx, std::span{&e, 1});
   return ids.empty() ? event_id{} : std::move(ids.front());
 }
 
 std::vector<event_id> writer::write_many(transaction_ref tx, std::span<event const> events) const {
+  if (!core_) throw error{errc::lifecycle, "this writer was moved from"};
+  for (auto const& e : events) {
+    if (!e) throw error::about(errc::invalid_event, "event", "was moved from");
+  }
   return core_->write(tx, events);
 }
 
