@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -11,6 +12,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 namespace outbox::inline v0 {
 
@@ -68,6 +71,45 @@ struct event_options {
 /// How a payload is stored: JSON text comes back byte for byte and is readable in the table; bytes are opaque.
 enum class payload_kind { json, bytes };
 
+namespace detail {
+
+template <class T>
+concept plain_text =
+    std::same_as<std::remove_cvref_t<T>, std::string> || std::same_as<std::remove_cvref_t<T>, std::string_view> ||
+    std::same_as<std::decay_t<T>, char const*> || std::same_as<std::decay_t<T>, char*>;
+
+}  // namespace detail
+
+/// JSON text as a payload: a std::string, which may be moved, a std::string_view or a char const*.
+///
+/// Nothing that merely converts to one of these does compile. A value of a JSON library converts to the text of the
+/// string that it holds, without the quotes: `"42"` would become the number 42.
+class json_text {
+ public:
+  template <class T>
+    requires(!std::same_as<std::remove_cvref_t<T>, json_text>)
+  json_text(T&& text)  // NOLINT(google-explicit-constructor): a parameter that reads as text
+      : text_{text_of(std::forward<T>(text))} {}
+
+  [[nodiscard]] std::string release() && noexcept { return std::move(text_); }
+
+ private:
+  template <class T>
+  static std::string text_of(T&& text) {
+    static_assert(
+        detail::plain_text<T>,
+        "a JSON payload is text, a std::string, std::string_view or char const*: pass value.dump() for a JSON "
+        "value, or write a struct with an outbox_codec");
+    if constexpr (detail::plain_text<T>) {
+      return std::string(std::forward<T>(text));
+    } else {
+      return {};
+    }
+  }
+
+  std::string text_;
+};
+
 /// The fields of an event as a store keeps them. Plain data: only `event` promises that it is valid.
 struct event_record {
   std::string id;
@@ -92,7 +134,7 @@ class OUTBOX_CORE_EXPORT event {
  public:
   /// An event with a JSON payload. Throws `error` (invalid_event, `field()`) if anything breaks a rule; so do all
   /// makers.
-  [[nodiscard]] static event json(std::string_view type, std::string payload, event_options options = {},
+  [[nodiscard]] static event json(std::string_view type, json_text payload, event_options options = {},
                                   event_limits const& limits = {});
 
   /// An event with an opaque payload; `content_type` as in "application/protobuf", at most 128 characters.

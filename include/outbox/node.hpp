@@ -64,8 +64,8 @@ class OUTBOX_CORE_EXPORT writer {
 
   /// A JSON payload by name or enum.
   template <class Tx>
-  event_id write(Tx&& tx, type_name type, std::string json_payload, event_options options = {}) const {
-    return write_one(join(tx), event::json(type.view(), std::move(json_payload), std::move(options), limits()));
+  event_id write(Tx&& tx, type_name type, json_text payload, event_options options = {}) const {
+    return write_one(join(tx), event::json(type.view(), std::move(payload), std::move(options), limits()));
   }
 
   /// Several at once, cheaper than one by one; the ids of the rows really written, in order.

@@ -121,9 +121,9 @@ event_record record_of(std::string_view type, event_options&& options) {
 
 event::event(event_record record) : data_{std::make_shared<event_record const>(std::move(record))} {}
 
-event event::json(std::string_view type, std::string payload, event_options options, event_limits const& limits) {
+event event::json(std::string_view type, json_text payload, event_options options, event_limits const& limits) {
   auto r = record_of(type, std::move(options));
-  r.payload = std::move(payload);
+  r.payload = std::move(payload).release();
   r.kind = payload_kind::json;
   r.content_type = "application/json";
   check(r, limits);

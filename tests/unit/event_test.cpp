@@ -60,6 +60,14 @@ TEST(Event, BytesFromASpan) {
   EXPECT_EQ(event::bytes("t", raw, "x").payload(), (std::string{"\0\xff", 2}));
 }
 
+TEST(Event, TakesJsonAsAnyText) {
+  std::string const text = "[1]";
+  EXPECT_EQ(event::json("t", text).payload(), text);
+  EXPECT_EQ(event::json("t", std::string_view{text}).payload(), text);
+  EXPECT_EQ(event::json("t", text.c_str()).payload(), text);
+  EXPECT_EQ(event::json("t", std::string(100, '1')).payload().size(), 100U);
+}
+
 TEST(Event, CopiesShareTheirMemory) {
   auto const a = event::json("t", "[1,2,3]");
   auto const b = a;  // NOLINT(performance-unnecessary-copy-initialization)
