@@ -52,25 +52,6 @@ namespace detail {
 
 struct routes;
 
-template <class T>
-constexpr std::string_view aggregate_type_of() {
-  if constexpr (requires {
-                  { T::aggregate_type } -> std::convertible_to<std::string_view>;
-                }) {
-    return T::aggregate_type;
-  } else {
-    return {};
-  }
-}
-
-template <class T>
-constexpr void check_event_type() {
-  static_assert(named_event<T>,
-                "an event struct names itself: static constexpr std::string_view event_type = \"...\";");
-  static_assert(typed_event<T>,
-                "an event struct says how it is encoded: using outbox_codec = outbox::json; or an outbox::codec<T>");
-}
-
 }  // namespace detail
 
 /// Which listener serves which events. Filled before a node is made, then moved into it.

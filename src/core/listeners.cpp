@@ -89,10 +89,6 @@ void routes::drop_handlers() noexcept {
   }
 }
 
-result undecodable(delivery const& d, char const* why) {
-  return outbox::v0::dead{"cannot decode the payload of '" + d.event.type() + "': " + why};
-}
-
 failure wrong_number_of_results(std::size_t given, std::size_t wanted) {
   return failure{"the listener gave " + std::to_string(given) + " results for " + std::to_string(wanted) + " events"};
 }

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -7,6 +8,9 @@
 
 namespace outbox {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 struct order_placed {
   static constexpr std::string_view event_type = "order.placed";
@@ -22,6 +26,12 @@ struct ping {
   unsigned char value = 0;
 };
 
+// Throws in several ways.
+struct difficult {
+  static constexpr std::string_view event_type = "difficult";
+  int how = 0;
+};
+
 enum class shop { opened, closed };
 std::string_view outbox_name(shop s) { return s == shop::opened ? "shop.opened" : "shop.closed"; }
 
@@ -35,6 +45,33 @@ struct codec<ping> {
     return {std::string(1, static_cast<char>(p.value)), payload_kind::bytes, "application/x-ping"};
   }
   static ping decode(event const& e) { return {static_cast<unsigned char>(e.payload().at(0))}; }
+};
+
+template <>
+struct codec<difficult> {
+  static void fail(int how) {
+    switch (how) {
+      case 1: throw std::runtime_error{"too difficult"};
+      case 2: throw 2;  // NOLINT(hicpp-exception-baseclass): anybody may
+      case 3: throw error::about(errc::invalid_event, "signature", "is missing");
+      case 4: throw std::bad_alloc{};
+      default: break;
+    }
+  }
+  static encoded encode(difficult const& d) {
+    fail(d.how);
+    return {"1"};
+  }
+  static difficult decode(event const& e) {
+    fail(std::stoi(e.payload()));
+    return {};
+  }
+};
+
+template <>
+struct codec<std::int64_t> {
+  static encoded encode(std::int64_t n) { return {std::to_string(n)}; }
+  static std::int64_t decode(event const& e) { return std::stoll(e.payload()); }
 };
 
 namespace {
@@ -55,8 +92,20 @@ TEST(Codec, AStructIsAnEvent) {
   EXPECT_EQ(back.cents, 1999);
 }
 
-TEST(Codec, OptionsMayNameAnotherAggregate) {
-  EXPECT_EQ(make_event(order_placed{}, {.aggregate = {"cart", "1"}}).aggregate_type(), "cart");
+TEST(Codec, OptionsMayNameTheAggregateThatAStructDoesNotName) {
+  EXPECT_EQ(make_event(ping{}, {.aggregate = {"host", "1"}}).aggregate_type(), "host");
+  EXPECT_EQ(make_event(order_placed{}, {.aggregate = {"order", "1"}}).aggregate_type(), "order");
+}
+
+TEST(Codec, OptionsMayNotContradictTheStruct) {
+  try {
+    static_cast<void>(make_event(order_placed{}, {.aggregate = {"cart", "1"}}));
+    FAIL() << "accepted, and no listener of the struct would be found";
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::invalid_event);
+    EXPECT_EQ(e.field(), "aggregate.type");
+    EXPECT_STREQ(e.what(), "aggregate.type is 'cart', but the struct of event type 'order.placed' names 'order'");
+  }
 }
 
 TEST(Codec, ASpecialisationMayUseBytes) {
@@ -67,9 +116,53 @@ TEST(Codec, ASpecialisationMayUseBytes) {
 }
 
 TEST(Codec, JsonIsStrictBothWays) {
-  EXPECT_ANY_THROW(static_cast<void>(make_event(order_placed{"\xff", 1})));
+  EXPECT_THROW(static_cast<void>(make_event(order_placed{"\xff", 1})), error);
   EXPECT_ANY_THROW(static_cast<void>(codec<order_placed>::decode(event::json("t", "{}"))));
   EXPECT_ANY_THROW(static_cast<void>(codec<order_placed>::decode(event::bytes("t", "{}", "x"))));
+}
+
+// What the codec throws, and what becomes of it.
+template <class T>
+std::string refused_payload(T const& value) {
+  try {
+    static_cast<void>(make_event(value));
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::invalid_event);
+    EXPECT_EQ(e.field(), "payload");
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(Codec, WhatEncodeThrowsIsAnInvalidEvent) {
+  EXPECT_THAT(refused_payload(order_placed{"\xff", 1}),
+              AllOf(HasSubstr("payload of 'order.placed' cannot be encoded"), HasSubstr("316")));
+  EXPECT_EQ(refused_payload(difficult{1}), "payload of 'difficult' cannot be encoded: too difficult");
+  EXPECT_THAT(refused_payload(difficult{2}), HasSubstr("not an exception"));
+}
+
+TEST(Codec, AnErrorOfTheCodecsOwnPassesThrough) {
+  try {
+    static_cast<void>(make_event(difficult{3}));
+    FAIL() << "accepted";
+  } catch (error const& e) {
+    EXPECT_EQ(e.field(), "signature");
+  }
+  EXPECT_THROW(static_cast<void>(make_event(difficult{4})), std::bad_alloc) << "no fault of the event's";
+}
+
+TEST(Decode, GivesTheStructOrAPermanentFailure) {
+  EXPECT_EQ(decode<order_placed>(make_event(order_placed{"42", 1999})).cents, 1999);
+  EXPECT_EQ(decode<std::int64_t>(event::json("t", "7")), 7) << "a type needs no name, only a codec";
+  try {
+    static_cast<void>(decode<order_placed>(event::json("order.changed", "{}")));
+    FAIL() << "decoded";
+  } catch (permanent_failure const& e) {
+    EXPECT_THAT(e.what(), HasSubstr("cannot decode the payload of 'order.changed': "));
+    EXPECT_THAT(e.what(), HasSubstr("order_id"));
+  }
+  EXPECT_THROW(static_cast<void>(decode<difficult>(event::json("t", "2"))), permanent_failure);
+  EXPECT_THROW(static_cast<void>(decode<difficult>(event::json("t", "4"))), std::bad_alloc);
 }
 
 TEST(TypeName, TakesTextAndNamedEnums) {

@@ -462,6 +462,20 @@ TEST_F(Typed, ACodecIsAskedOncePerWriteAndOncePerDelivery) {
   EXPECT_EQ(decoded_times, 1 + 3) << "three attempts of the second";
 }
 
+TEST_F(Typed, APlainListenerThatCannotDecodeMakesTheEventDeadAtOnce) {
+  int amount = 0;
+  l.on("paid", [&](delivery const& d) { amount += decode<paid>(d.event).amount; });
+  make();
+  write("good", "paid", "14");
+  write("bad", "paid", "null");
+  settle_all();
+  EXPECT_EQ(amount, 14);
+  EXPECT_EQ(row("bad").status, event_status::dead);
+  EXPECT_EQ(row("bad").attempts, 0);
+  EXPECT_THAT(row("bad").last_error, HasSubstr("cannot decode the payload of 'paid'"));
+  EXPECT_EQ(seen->count("bad"), 1U);
+}
+
 using Batches = Kinds;
 
 TEST_F(Batches, TakeWhatWaits) {

@@ -103,19 +103,15 @@ class plain_handler final : public handler {
   F f_;
 };
 
-OUTBOX_CORE_EXPORT result undecodable(delivery const& d, char const* why);
-
 /// The payload as a `T`, or why it is none.
 template <class T>
 std::optional<T> decoded(delivery const& d, std::optional<result>& problem) {
   try {
-    return codec<T>::decode(d.event);
-  } catch (std::exception const& e) {
-    problem = undecodable(d, e.what());
-  } catch (...) {
-    problem = undecodable(d, "the codec threw something that is not an exception");
+    return outbox::v0::decode<T>(d.event);
+  } catch (permanent_failure const& e) {
+    problem = dead{e.what()};
+    return std::nullopt;
   }
-  return std::nullopt;
 }
 
 template <class T, typed_listener<T> F>
