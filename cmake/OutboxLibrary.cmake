@@ -33,7 +33,9 @@ function(outbox_library component)
   add_library(outbox::${component} ALIAS ${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
   outbox_own_flags(${target})
-  generate_export_header(${target} BASE_NAME outbox_${component}
+  # Every public header includes one of these first, so the language is checked before any of it is read.
+  set(check_language "#include <outbox/detail/language.hpp>")
+  generate_export_header(${target} BASE_NAME outbox_${component} CUSTOM_CONTENT_FROM_VARIABLE check_language
     EXPORT_FILE_NAME ${generated_dir}/outbox/detail/${component}_export.hpp)
   target_sources(${target} PRIVATE ${arg_SOURCES}
     PUBLIC FILE_SET HEADERS BASE_DIRS ${include_dir} ${generated_dir}

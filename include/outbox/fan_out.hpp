@@ -33,12 +33,12 @@ class fan_out {
  public:
   template <class F>
   fan_out& to(std::string name, F f) & {
+    detail::check_listener<F, T>();
     if constexpr (std::is_void_v<T>) {
-      static_assert(detail::plain_listener<F>,
-                    "a listener takes (outbox::delivery const&), and an asynchronous one an outbox::completion too");
-      children_.push_back({std::move(name), std::make_unique<detail::plain_handler<F>>(std::move(f))});
-    } else {
-      static_assert(detail::typed_listener<F, T>, "a listener takes (T const&) or (T const&, outbox::delivery const&)");
+      if constexpr (detail::plain_listener<F>) {
+        children_.push_back({std::move(name), std::make_unique<detail::plain_handler<F>>(std::move(f))});
+      }
+    } else if constexpr (detail::typed_listener<F, T>) {
       children_.push_back({std::move(name), std::make_unique<detail::typed_handler<T, F>>(std::move(f))});
     }
     return *this;

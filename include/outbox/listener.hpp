@@ -75,24 +75,25 @@ class OUTBOX_CORE_EXPORT listeners {
   template <class T, class F>
   listeners& on(F f, route_options options = {}) {
     detail::check_event_type<T>();
-    static_assert(detail::typed_listener<F, T>,
-                  "a listener takes (T const&) or (T const&, outbox::delivery const&), and an asynchronous one an "
-                  "outbox::completion too");
-    return add(detail::aggregate_type_of<T>(), T::event_type,
-               std::make_unique<detail::typed_handler<T, F>>(std::move(f)), std::move(options));
+    if constexpr (typed_event<T>) detail::check_listener<F, T>();
+    if constexpr (typed_event<T> && detail::typed_listener<F, T>) {
+      add(detail::aggregate_type_of<T>(), T::event_type, std::make_unique<detail::typed_handler<T, F>>(std::move(f)),
+          std::move(options));
+    }
+    return *this;
   }
 
   /// A listener for every event of this type, whatever its aggregate: `f(delivery const&)`, or that and a `completion`.
-  template <detail::plain_listener F>
+  /// One that needs the payload as a struct asks `outbox::decode<T>(d.event)` for it.
+  template <class F>
   listeners& on(type_name event_type, F f, route_options options = {}) {
-    return add({}, event_type.view(), std::make_unique<detail::plain_handler<F>>(std::move(f)), std::move(options));
+    return on_aggregate({}, event_type.view(), std::move(f), std::move(options));
   }
 
   /// A listener for one aggregate type only.
-  template <detail::plain_listener F>
+  template <class F>
   listeners& on(type_name aggregate_type, type_name event_type, F f, route_options options = {}) {
-    return add(aggregate_type.view(), event_type.view(), std::make_unique<detail::plain_handler<F>>(std::move(f)),
-               std::move(options));
+    return on_aggregate(aggregate_type.view(), event_type.view(), std::move(f), std::move(options));
   }
 
   /// Several listeners for one typed event.
@@ -100,7 +101,10 @@ class OUTBOX_CORE_EXPORT listeners {
     requires(!std::is_void_v<T>)
   listeners& on(fan_out<T> several, route_options options = {}) {
     detail::check_event_type<T>();
-    return add(detail::aggregate_type_of<T>(), T::event_type, several.release(), std::move(options));
+    if constexpr (typed_event<T>) {
+      add(detail::aggregate_type_of<T>(), T::event_type, several.release(), std::move(options));
+    }
+    return *this;
   }
 
   /// Several listeners for every event of this type, or of one aggregate type.
@@ -110,28 +114,46 @@ class OUTBOX_CORE_EXPORT listeners {
   /// A listener that takes as many events as are waiting, up to `max_batch`: `f(std::span<delivery const>)` returns one
   /// result per event, in order. What it throws, or another number of results, is a failure of them all.
   template <class F>
-    requires std::is_invocable_r_v<std::vector<result>, F&, std::span<delivery const>>
   listeners& on_batch(type_name event_type, F f, batch_options options = {}) {
-    return add_batch({}, event_type.view(), std::make_unique<detail::plain_batch_handler<F>>(std::move(f)),
-                     std::move(options));
+    constexpr bool fits = std::is_invocable_r_v<std::vector<result>, F&, std::span<delivery const>>;
+    static_assert(fits,
+                  "a batch listener takes (std::span<outbox::delivery const>) and returns a std::vector of one "
+                  "outbox::result per event");
+    if constexpr (fits) {
+      add_batch({}, event_type.view(), std::make_unique<detail::plain_batch_handler<F>>(std::move(f)),
+                std::move(options));
+    }
+    return *this;
   }
 
   /// The same, typed: `f(std::span<T const>, std::span<delivery const>)`.
   template <class T, class F>
   listeners& on_batch(F f, batch_options options = {}) {
+    constexpr bool fits = std::is_invocable_r_v<std::vector<result>, F&, std::span<T const>, std::span<delivery const>>;
     detail::check_event_type<T>();
-    static_assert(
-        std::is_invocable_r_v<std::vector<result>, F&, std::span<T const>, std::span<delivery const>>,
-        "a batch listener takes (std::span<T const>, std::span<outbox::delivery const>) and returns one outbox::result "
-        "per event");
-    return add_batch(detail::aggregate_type_of<T>(), T::event_type,
-                     std::make_unique<detail::typed_batch_handler<T, F>>(std::move(f)), std::move(options));
+    static_assert(!typed_event<T> || fits,
+                  "a batch listener takes (std::span<T const>, std::span<outbox::delivery const>) and returns a "
+                  "std::vector of one outbox::result per event");
+    if constexpr (typed_event<T> && fits) {
+      add_batch(detail::aggregate_type_of<T>(), T::event_type,
+                std::make_unique<detail::typed_batch_handler<T, F>>(std::move(f)), std::move(options));
+    }
+    return *this;
   }
 
   /// For the node that takes them over.
   [[nodiscard]] std::unique_ptr<detail::routes> release();
 
  private:
+  template <class F>
+  listeners& on_aggregate(std::string_view aggregate_type, std::string_view event_type, F f, route_options options) {
+    detail::check_listener<F, void>();
+    if constexpr (detail::plain_listener<F>) {
+      add(aggregate_type, event_type, std::make_unique<detail::plain_handler<F>>(std::move(f)), std::move(options));
+    }
+    return *this;
+  }
+
   listeners& add(std::string_view aggregate_type, std::string_view event_type, std::unique_ptr<detail::handler> h,
                  route_options options);
   listeners& add_batch(std::string_view aggregate_type, std::string_view event_type,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -51,9 +52,15 @@ class event_id {
 class OUTBOX_CORE_EXPORT writer {
  public:
   /// `write(tx, order_placed{…}, {.aggregate = {"order", "42"}})`.
-  template <class Tx, typed_event T>
+  template <class Tx, class T>
+    requires(!std::convertible_to<T const&, type_name> && !std::convertible_to<T const&, event>)
   event_id write(Tx&& tx, T const& value, event_options options = {}) const {
-    return write_one(join(tx), make_event(value, std::move(options), limits()));
+    detail::check_event_type<T>();
+    if constexpr (typed_event<T>) {
+      return write_one(join(tx), make_event(value, std::move(options), limits()));
+    } else {
+      return {};
+    }
   }
 
   /// An event made before.

@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <outbox/detail/core_export.hpp>
 #include <span>
@@ -116,9 +117,14 @@ concept joinable = requires(std::remove_reference_t<Tx>& tx) {
 template <class Tx>
 [[nodiscard]] transaction_ref join(Tx&& tx) {
   static_assert(joinable<Tx>,
-                "outbox does not know this transaction type; include the header that joins it, such as "
-                "<outbox/sqlite.hpp>, or specialise outbox::transaction_traits<Tx>");
-  return transaction_traits<std::remove_cvref_t<Tx>>::join(tx);
+                "outbox cannot join this: pass a transaction, not a connection or a nontransaction, and include the "
+                "header that joins it (<outbox/sqlite.hpp>, <outbox/postgres.hpp>, <outbox/adapt/pqxx.hpp>), or "
+                "specialise outbox::transaction_traits<Tx>");
+  if constexpr (joinable<Tx>) {
+    return transaction_traits<std::remove_cvref_t<Tx>>::join(tx);
+  } else {
+    std::terminate();
+  }
 }
 
 }  // namespace outbox::inline v0

@@ -67,7 +67,11 @@ result answer_of(F& f, Args const&... args) {
     return done;
   } else {
     static_assert(std::convertible_to<answer, result>, "a listener returns nothing or an outbox::result");
-    return std::invoke(f, args...);
+    if constexpr (std::convertible_to<answer, result>) {
+      return std::invoke(f, args...);
+    } else {
+      return done;
+    }
   }
 }
 
@@ -85,6 +89,19 @@ concept plain_listener = std::invocable<F&, delivery const&> || std::invocable<F
 template <class F, class T>
 concept typed_listener = std::invocable<F&, T const&> || std::invocable<F&, T const&, delivery const&> ||
                          std::invocable<F&, T const&, delivery const&, completion>;
+
+template <class F, class T>
+constexpr void check_listener() {
+  if constexpr (std::is_void_v<T>) {
+    static_assert(plain_listener<F>,
+                  "a listener takes (outbox::delivery const&), or (outbox::delivery const&, outbox::completion) if it "
+                  "answers later");
+  } else {
+    static_assert(typed_listener<F, T>,
+                  "a listener takes (T const&), (T const&, outbox::delivery const&), or (T const&, outbox::delivery "
+                  "const&, outbox::completion) if it answers later");
+  }
+}
 
 template <plain_listener F>
 class plain_handler final : public handler {

@@ -1,0 +1,20 @@
+# cmake -DCOMPILE=<command> -DERRORS=one|some -DSENTENCE=<regex> -P must_not_compile.cmake
+#
+# The first error that the compiler reports has the sentence; with ERRORS=one it is the only one.
+set(ENV{LC_ALL} C)
+execute_process(COMMAND ${COMPILE} RESULT_VARIABLE failed OUTPUT_QUIET ERROR_VARIABLE said)
+if(NOT failed)
+  message(FATAL_ERROR "it compiles")
+endif()
+string(REPLACE ";" "," said "${said}")
+string(REGEX MATCHALL "[^\n]* (fatal )?error: [^\n]*" errors "${said}")
+list(LENGTH errors count)
+list(SUBLIST errors 0 3 first_few)
+list(JOIN first_few "\n  " shown)
+list(GET errors 0 first)
+if(NOT first MATCHES "error: .*${SENTENCE}")
+  message(FATAL_ERROR "the first of ${count} errors is not the one that names the cure:\n  ${shown}")
+endif()
+if(ERRORS STREQUAL "one" AND count GREATER 1)
+  message(FATAL_ERROR "${count} errors where one would do:\n  ${shown}")
+endif()
