@@ -16,7 +16,7 @@ struct fan_out_child {
   std::unique_ptr<handler> listener;
 };
 
-/// Throws `error` (invalid_option): no child, a name that is empty, too long, or there twice.
+/// Throws `error` (invalid_option): no child, an empty function, a name that is empty, too long, or there twice.
 [[nodiscard]] OUTBOX_CORE_EXPORT std::unique_ptr<handler> make_fan_out(std::vector<fan_out_child> children);
 
 }  // namespace detail
@@ -36,10 +36,10 @@ class fan_out {
     detail::check_listener<F, T>();
     if constexpr (std::is_void_v<T>) {
       if constexpr (detail::plain_listener<F>) {
-        children_.push_back({std::move(name), std::make_unique<detail::plain_handler<F>>(std::move(f))});
+        children_.push_back({std::move(name), detail::handler_of<detail::plain_handler<F>>(std::move(f))});
       }
     } else if constexpr (detail::typed_listener<F, T>) {
-      children_.push_back({std::move(name), std::make_unique<detail::typed_handler<T, F>>(std::move(f))});
+      children_.push_back({std::move(name), detail::handler_of<detail::typed_handler<T, F>>(std::move(f))});
     }
     return *this;
   }

@@ -47,7 +47,7 @@ class OUTBOX_CORE_EXPORT interceptor {
   virtual void after(delivery const& /*d*/, result const& /*r*/) {}
 };
 
-/// Interceptors of one function.
+/// Interceptors of one function. Throw `error` (invalid_option) if it is empty.
 [[nodiscard]] OUTBOX_CORE_EXPORT std::shared_ptr<interceptor> intercept_before(std::function<void(delivery const&)> f);
 [[nodiscard]] OUTBOX_CORE_EXPORT std::shared_ptr<interceptor> intercept_after(
     std::function<void(delivery const&, result const&)> f);

@@ -62,7 +62,8 @@ struct routes;
 /// (duplicate_route), a wrong option `error` (invalid_option). Not safe for concurrent use while it is filled.
 ///
 /// A listener returns nothing or a `result`. One that takes an `outbox::completion` last is asynchronous: it returns
-/// nothing and answers later. Listeners are called by several threads at once.
+/// nothing and answers later. Listeners are called by several threads at once. A function that is not there (a null
+/// pointer, an empty std::function) is refused with `error` (invalid_option) that names the route.
 class OUTBOX_CORE_EXPORT listeners {
  public:
   listeners();
@@ -77,7 +78,7 @@ class OUTBOX_CORE_EXPORT listeners {
     detail::check_event_type<T>();
     if constexpr (typed_event<T>) detail::check_listener<F, T>();
     if constexpr (typed_event<T> && detail::typed_listener<F, T>) {
-      add(detail::aggregate_type_of<T>(), T::event_type, std::make_unique<detail::typed_handler<T, F>>(std::move(f)),
+      add(detail::aggregate_type_of<T>(), T::event_type, detail::handler_of<detail::typed_handler<T, F>>(std::move(f)),
           std::move(options));
     }
     return *this;
@@ -120,7 +121,7 @@ class OUTBOX_CORE_EXPORT listeners {
                   "a batch listener takes (std::span<outbox::delivery const>) and returns a std::vector of one "
                   "outbox::result per event");
     if constexpr (fits) {
-      add_batch({}, event_type.view(), std::make_unique<detail::plain_batch_handler<F>>(std::move(f)),
+      add_batch({}, event_type.view(), detail::handler_of<detail::plain_batch_handler<F>>(std::move(f)),
                 std::move(options));
     }
     return *this;
@@ -136,7 +137,7 @@ class OUTBOX_CORE_EXPORT listeners {
                   "std::vector of one outbox::result per event");
     if constexpr (typed_event<T> && fits) {
       add_batch(detail::aggregate_type_of<T>(), T::event_type,
-                std::make_unique<detail::typed_batch_handler<T, F>>(std::move(f)), std::move(options));
+                detail::handler_of<detail::typed_batch_handler<T, F>>(std::move(f)), std::move(options));
     }
     return *this;
   }
@@ -149,7 +150,7 @@ class OUTBOX_CORE_EXPORT listeners {
   listeners& on_aggregate(std::string_view aggregate_type, std::string_view event_type, F f, route_options options) {
     detail::check_listener<F, void>();
     if constexpr (detail::plain_listener<F>) {
-      add(aggregate_type, event_type, std::make_unique<detail::plain_handler<F>>(std::move(f)), std::move(options));
+      add(aggregate_type, event_type, detail::handler_of<detail::plain_handler<F>>(std::move(f)), std::move(options));
     }
     return *this;
   }

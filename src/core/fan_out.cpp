@@ -265,6 +265,7 @@ std::unique_ptr<detail::handler> detail::make_fan_out(std::vector<fan_out_child>
     if (c.name.size() > max_name_bytes)
       refuse("has a name of " + std::to_string(c.name.size()) + " bytes, the limit is 128");
     if (auto const* const problem = core::problem_of_text(c.name)) refuse(std::string{"has a name that "} + problem);
+    if (!c.listener) refuse("has an empty function for the listener '" + c.name + "'");
     if (std::ranges::find(names, c.name) != names.end()) refuse("has two listeners named '" + c.name + "'");
     names.push_back(c.name);
   }

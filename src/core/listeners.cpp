@@ -118,8 +118,19 @@ detail::routes& listeners::routes() {
   return *routes_;
 }
 
+namespace {
+
+void refuse_empty(bool empty, std::string_view name, std::string_view event_type) {
+  if (!empty) return;
+  throw error::about(errc::invalid_option, "listeners",
+                     "has an empty function for route '" + std::string{name.empty() ? event_type : name} + "'");
+}
+
+}  // namespace
+
 listeners& listeners::add(std::string_view aggregate_type, std::string_view event_type,
                           std::unique_ptr<detail::handler> h, route_options options) {
+  refuse_empty(!h, options.name, event_type);
   core::route r;
   r.options = std::move(options);
   r.handler = std::move(h);
@@ -129,6 +140,7 @@ listeners& listeners::add(std::string_view aggregate_type, std::string_view even
 
 listeners& listeners::add_batch(std::string_view aggregate_type, std::string_view event_type,
                                 std::unique_ptr<detail::batch_handler> h, batch_options options) {
+  refuse_empty(!h, options.name, event_type);
   core::route r;
   r.options = {.name = std::move(options.name),
                .timeout = options.timeout,

@@ -1,8 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <outbox/error.hpp>
+#include <outbox/hooks.hpp>
 #include <outbox/listener.hpp>
 
 #include "core/routes.hpp"
@@ -112,6 +114,51 @@ TEST(Listeners, WhatCannotBeDecodedIsDead) {
   auto const r = call(*routes->find("", "paid"), event::json("paid", "null"));
   ASSERT_TRUE(std::holds_alternative<dead>(r.value()));
   EXPECT_EQ(std::get<dead>(r.value()).reason, "cannot decode the payload of 'paid': no amount");
+}
+
+TEST(Listeners, APlainOneThatCannotDecodeThrowsAPermanentFailure) {
+  listeners l;
+  l.on("paid", [](delivery const& d) { static_cast<void>(decode<paid>(d.event)); });
+  auto const routes = l.release();
+  EXPECT_NO_THROW(call(*routes->find("", "paid"), event::json("paid", "7")));
+  EXPECT_THROW(call(*routes->find("", "paid"), event::json("paid", "null")), permanent_failure);
+}
+
+// The text of the refusal.
+template <class F>
+std::string refusal(F&& make) {
+  try {
+    make();
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::invalid_option);
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(Listeners, AFunctionThatIsNotThereIsRefusedByName) {
+  listeners l;
+  std::function<void(delivery const&)> const none;
+  EXPECT_EQ(refusal([&] { l.on("paid", none); }), "listeners has an empty function for route 'paid'");
+  EXPECT_EQ(refusal([&] { l.on("order", "paid", none, {.name = "mail"}); }),
+            "listeners has an empty function for route 'mail'");
+  EXPECT_EQ(refusal([&] { l.on<paid>(std::function<void(paid const&)>{}); }),
+            "listeners has an empty function for route 'paid'");
+  void (*pointer)(paid const&) = nullptr;
+  EXPECT_EQ(refusal([&] { l.on<paid>(pointer); }), "listeners has an empty function for route 'paid'");
+  EXPECT_EQ(refusal([&] { l.on_batch("paid", std::function<std::vector<result>(std::span<delivery const>)>{}); }),
+            "listeners has an empty function for route 'paid'");
+  EXPECT_EQ(refusal([&] {
+              l.on_batch<paid>(std::function<std::vector<result>(std::span<paid const>, std::span<delivery const>)>{});
+            }),
+            "listeners has an empty function for route 'paid'");
+  EXPECT_EQ(refusal([&] { l.on("paid", fan_out<>{}.to("mail", none)); }),
+            "fan_out has an empty function for the listener 'mail'");
+  EXPECT_EQ(refusal([&] { l.on(fan_out<paid>{}.to("mail", pointer)); }),
+            "fan_out has an empty function for the listener 'mail'");
+  EXPECT_EQ(refusal([&] { static_cast<void>(intercept_before({})); }), "intercept_before was given an empty function");
+  EXPECT_EQ(refusal([&] { static_cast<void>(intercept_after({})); }), "intercept_after was given an empty function");
+  EXPECT_EQ(refusal([&] { l.on("paid", std::function<void(delivery const&)>{[](delivery const&) {}}); }), "accepted");
 }
 
 TEST(Listeners, MayBeMoveOnly) {

@@ -91,7 +91,9 @@ TEST(Options, NonsenseNamesItsField) {
   EXPECT_EQ(refused_field([](o x) { x.retry.max_attempts = 0; }), "retry.max_attempts");
   EXPECT_EQ(refused_field([](o x) { x.retry.max_attempts = -3; }), "retry.max_attempts");
   EXPECT_EQ(refused_field([](o x) { x.retry.backoff.base = 0ms; }), "retry.backoff.base");
+  EXPECT_EQ(refused_field([](o x) { x.retry.backoff.base = -1ms; }), "retry.backoff.base");
   EXPECT_EQ(refused_field([](o x) { x.retry.backoff.cap = 1ms; }), "retry.backoff.cap");
+  EXPECT_EQ(refused_field([](o x) { x.retry.backoff.cap = -1ms; }), "retry.backoff.cap");
   EXPECT_EQ(refused_field([](o x) { x.queue.hot = 0; }), "queue.hot");
   EXPECT_EQ(refused_field([](o x) { x.queue.cold = 0; }), "queue.cold");
   EXPECT_EQ(refused_field([](o x) { x.queue.bytes = 1; }), "queue.bytes");

@@ -103,6 +103,24 @@ constexpr void check_listener() {
   }
 }
 
+/// True for a function that is not there: a null pointer, or an empty std::function.
+template <class F>
+bool is_empty(F const& f) {
+  if constexpr (requires {
+                  { f == nullptr } -> std::convertible_to<bool>;
+                }) {
+    return f == nullptr;
+  } else {
+    return false;
+  }
+}
+
+/// Null for a function that is not there: whoever registers it refuses that by name.
+template <class Handler, class F>
+std::unique_ptr<Handler> handler_of(F f) {
+  return is_empty(f) ? nullptr : std::make_unique<Handler>(std::move(f));
+}
+
 template <plain_listener F>
 class plain_handler final : public handler {
  public:
