@@ -202,7 +202,7 @@ template <class T>
 class type_name {
  public:
   type_name(std::string_view text) : text_{text} {}  // NOLINT(google-explicit-constructor): reads as text
-  type_name(char const* text) : text_{text} {}
+  type_name(char const* text) : text_{text == nullptr ? std::string_view{} : std::string_view{text}} {}
   type_name(std::string const& text) : text_{text} {}
   template <class E>
     requires std::is_enum_v<E>

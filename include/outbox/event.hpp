@@ -100,7 +100,9 @@ class json_text {
         detail::plain_text<T>,
         "a JSON payload is text, a std::string, std::string_view or char const*: pass value.dump() for a JSON "
         "value, or write a struct with an outbox_codec");
-    if constexpr (detail::plain_text<T>) {
+    if constexpr (std::is_pointer_v<std::remove_cvref_t<T>> && detail::plain_text<T>) {
+      return text == nullptr ? std::string{} : std::string{text};  // which is no JSON
+    } else if constexpr (detail::plain_text<T>) {
       return std::string(std::forward<T>(text));
     } else {
       return {};

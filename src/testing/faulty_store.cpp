@@ -35,6 +35,7 @@ struct faulty_store::state {
 };
 
 faulty_store::faulty_store(std::shared_ptr<store> behind, oracle next) : state_{std::make_shared<state>()} {
+  if (!behind) throw error::about(errc::invalid_option, "behind", "is required");
   state_->behind = std::move(behind);
   state_->next = std::move(next);
 }

@@ -168,6 +168,7 @@ TEST(Decode, GivesTheStructOrAPermanentFailure) {
 TEST(TypeName, TakesTextAndNamedEnums) {
   EXPECT_EQ(type_name{"a"}.view(), "a");
   EXPECT_EQ(type_name{shop::closed}.view(), "shop.closed");
+  EXPECT_EQ(type_name{static_cast<char const*>(nullptr)}.view(), "") << "which is refused as an event type";
 }
 
 }  // namespace

@@ -115,6 +115,11 @@ TEST(EventRefused, PayloadLimitCanBeMoved) {
   EXPECT_NO_THROW(static_cast<void>(event::json("t", '"' + std::string(2 << 20, 'x') + '"', {}, large)));
 }
 
+TEST(EventRefused, NullPointers) {
+  char const* const none = nullptr;
+  EXPECT_EQ(refusal([&] { static_cast<void>(event::json("t", none)); }).first, "payload");
+}
+
 TEST(EventRefused, EmptyType) {
   EXPECT_EQ(refusal([] { static_cast<void>(event::json("", "1")); }).first, "type");
 }
