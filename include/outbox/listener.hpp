@@ -57,8 +57,8 @@ struct routes;
 /// Which listener serves which events. Filled before a node is made, then moved into it.
 ///
 /// There is one listener per (aggregate type, event type). A listener registered without an aggregate type serves every
-/// aggregate; one registered with it is the exact match and wins. `global_aggregate` ("__GLOBAL__") is an aggregate type
-/// like any other: it is the one of events that name none. A second registration for the same pair throws `error`
+/// aggregate; one registered with it is the exact match and wins. `global_aggregate` ("__GLOBAL__") is an aggregate
+/// type like any other: it is the one of events that name none. A second registration for the same pair throws `error`
 /// (duplicate_route), a wrong option `error` (invalid_option). Not safe for concurrent use while it is filled.
 ///
 /// A listener returns nothing or a `result`. One that takes an `outbox::completion` last is asynchronous: it returns

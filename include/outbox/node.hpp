@@ -162,8 +162,8 @@ class OUTBOX_CORE_EXPORT node {
   std::size_t poll_once();
 
   /// Deletes now what is past `purge.keep` (its default if the node has no `purge`), batch by batch; how many rows.
-  /// Works whether or not the node runs. Throws what the store says, and `error` (invalid_option) on a writer_only node
-  /// without `purge`.
+  /// Works whether or not the node runs. Throws what the store says, with the number of rows that were deleted before
+  /// in `rows_changed()`, and `error` (invalid_option) on a writer_only node without `purge`.
   std::size_t purge_once();
 
   /// Delivers nothing more of this type (and aggregate type, if one is given) until `resume()`: kept in the table, so

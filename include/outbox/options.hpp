@@ -28,7 +28,8 @@ struct poll_options {
   /// Rows per claim; while batches are full the next claim follows at once. Default 50. 1 … 10,000.
   std::size_t batch = 50;
 
-  /// Leaves rows younger than this. Default 0: not needed, because rows are born claimed. At most 1 h.
+  /// Leaves rows younger than this. Default 0: nodes of this library need no such wait among themselves, because a node
+  /// claims what it writes itself. At most 1 h.
   std::chrono::milliseconds skip_recent{0};
 };
 
@@ -98,8 +99,8 @@ struct single_node_options {
   queue_options queue{};
   lease_options lease{};
 
-  /// How long a listener may take, then the call counts as failed. Default 5 min. A route may have its own. 1 ms … 24 h,
-  /// or 0: no limit. A call that never returns then keeps its worker and its row for as long as the node lives, and
+  /// How long a listener may take, then the call counts as failed. Default 5 min. A route may have its own. 1 ms … 24
+  /// h, or 0: no limit. A call that never returns then keeps its worker and its row for as long as the node lives, and
   /// events of its route that wait in the node wait with it.
   std::chrono::milliseconds listener_timeout{300'000};
 

@@ -97,6 +97,13 @@ void engine::forget_doubts(std::span<owner_token const> released) {
   std::erase_if(doubts_, [&](doubt const& d) { return std::ranges::find(released, d.token) != released.end(); });
 }
 
+// Somebody has written to the table by hand. What can be read holds, the rest holds up nothing.
+void engine::note_ignored_pauses(std::size_t entries) {
+  if (std::exchange(ignored_pauses_, entries) == entries || entries == 0) return;
+  say(log_level::warning, "what is paused has " + std::to_string(entries) +
+                              " entries that no event can match, or cannot be read: they are ignored");
+}
+
 void engine::apply_announced() noexcept { announce_said_.clear(); }
 
 void engine::apply_doubts_released(renew_request const& sent) { note_released(sent.doubts); }

@@ -115,6 +115,7 @@ void node_core::apply(renew_request const& sent, renew_reply const& reply) {
     }
     e.apply_renewed(sent, reply.kept, now());
     if (reply.pauses) e.set_pauses_if(sent.pauses_version, *reply.pauses);
+    if (reply.pauses) e.note_ignored_pauses(store().ignored_pauses());
     if (reply.doubts_released) e.apply_doubts_released(sent);
     if (reply.rest) {
       e.apply_announce_failure(*reply.rest);
@@ -148,7 +149,11 @@ void node_core::load_pauses() {
   for (bool set = false; !set;) {
     auto const version = with_engine([](engine& e) { return e.pauses_version(); });
     auto pauses = store().pauses();
-    set = with_engine([&](engine& e) { return e.set_pauses_if(version, std::move(pauses)); });
+    auto const ignored = store().ignored_pauses();
+    set = with_engine([&](engine& e) {
+      e.note_ignored_pauses(ignored);
+      return e.set_pauses_if(version, std::move(pauses));
+    });
   }
 }
 
@@ -175,9 +180,13 @@ std::size_t node_core::purge_once(std::function<bool()> const& enough) {
   }
   auto const batch = writer_only ? by_age.batch : p.batch;
   std::size_t total = 0;
-  for (auto n = batch; n >= batch && !(enough && enough()); total += n) {
-    n = writer_only ? store().purge_by_age({.age = by_age.keep, .limit = batch})
-                    : store().purge({.retention = p.keep, .done = p.done, .dead = p.dead, .limit = batch});
+  try {
+    for (auto n = batch; n >= batch && !(enough && enough()); total += n) {
+      n = writer_only ? store().purge_by_age({.age = by_age.keep, .limit = batch})
+                      : store().purge({.retention = p.keep, .done = p.done, .dead = p.dead, .limit = batch});
+    }
+  } catch (error const& e) {
+    throw e.after_changing(total);
   }
   if (total > 0) say(log_level::info, "purged " + std::to_string(total) + " rows");
   return total;

@@ -213,7 +213,8 @@ TEST(Docs, EveryTestThatProvesASpecificationExists) {
       if (suite == "compile_fail") {
         EXPECT_TRUE(declared("outbox_must_not_compile(" + test + " ")) << test;
       } else if (suite == "consumer") {
-        EXPECT_TRUE(declared("outbox_consumer(" + test + " ") || declared("outbox_consumer_test(" + test + " ")) << test;
+        EXPECT_TRUE(declared("outbox_consumer(" + test + " ") || declared("outbox_consumer_test(" + test + " "))
+            << test;
       } else if (std::isupper(static_cast<unsigned char>(suite.front())) != 0) {
         EXPECT_NE(sources.find("(" + suite + ", " + test), std::string::npos) << suite << "." << test;
       } else {
@@ -381,6 +382,14 @@ std::string text(outbox::unroutable value) {
   return "unknown";
 }
 
+std::string text(outbox::stop_queued value) {
+  switch (value) {
+    case outbox::stop_queued::deliver: return "deliver";
+    case outbox::stop_queued::release: return "release";
+  }
+  return "unknown";
+}
+
 std::string text(outbox::log_function const& f) {
   auto const* const target = f.target<void (*)(outbox::log_level, std::string_view)>();
   return target != nullptr && *target == &outbox::log_to_stderr ? "log_to_stderr" : "another function";
@@ -480,7 +489,7 @@ template <class Options>
   requires(std::same_as<Options, outbox::single_node_options> || std::same_as<Options, outbox::multi_node_options>)
 option_list options_of(Options const& o) {
   auto const& [store, listeners, workers, name, poll, retry, queue, lease, listener_timeout, hot_path, unroutable,
-               limits, drain, log, metrics, clock, purge, hook, interceptors] = o;
+               limits, drain, stop_queued, log, metrics, clock, purge, hook, interceptors] = o;
   return {{"store", unset(!store, "none")},
           {"listeners", "none"},
           {"workers", text(workers)},
@@ -494,6 +503,7 @@ option_list options_of(Options const& o) {
           {"unroutable", text(unroutable)},
           {"limits", nested(limits, "event_limits")},
           {"drain", text(drain)},
+          {"stop_queued", text(stop_queued)},
           {"log", text(log)},
           {"metrics", unset(!metrics, "none")},
           {"clock", unset(!clock, "the machine's clock")},
@@ -503,8 +513,8 @@ option_list options_of(Options const& o) {
 }
 
 option_list options_of(outbox::ordered_options const& o) {
-  auto const& [store, listeners, name, poll, lease, listener_timeout, unroutable, limits, drain, log, metrics, clock,
-               purge, hook, interceptors] = o;
+  auto const& [store, listeners, name, poll, lease, listener_timeout, unroutable, limits, drain, stop_queued, log,
+               metrics, clock, purge, hook, interceptors] = o;
   return {{"store", unset(!store, "none")},
           {"listeners", "none"},
           {"name", unset(name.empty(), "the host name")},
@@ -514,6 +524,7 @@ option_list options_of(outbox::ordered_options const& o) {
           {"unroutable", text(unroutable)},
           {"limits", nested(limits, "event_limits")},
           {"drain", text(drain)},
+          {"stop_queued", text(stop_queued)},
           {"log", text(log)},
           {"metrics", unset(!metrics, "none")},
           {"clock", unset(!clock, "the machine's clock")},
