@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "left_out.hpp"
 #include "postgres_by_hand.hpp"
 #include "suites.hpp"
 #include "support/free_port.hpp"
@@ -18,6 +19,7 @@ using namespace std::chrono_literals;
 struct manner {
   bool in_order = false;
   bool pooled = false;         ///< Through PgBouncer: nothing is prepared, and plans know their parameters.
+  bool slow = false;           ///< The others are of `slow_type`.
   bool snapshot_held = false;  ///< The others are delivered first, while a transaction of the database stays open.
 };
 
@@ -35,14 +37,14 @@ struct table {
     o.log = nullptr;
     if (how.pooled) pooler.emplace(pg::server(), outbox::free_port());
     store = outbox::postgres::open(pooler ? pooler->connection() : at.connection, o);
-    auto const fill = [&](char const* id, int count, std::string const& rest) {
+    auto const fill = [&](char const* id, int count, std::string const& rest, char const* type = "order.placed") {
       c.run("INSERT INTO " + at.table() +
             " (event_id, event_type, aggregate_type, payload, created_at, inserted_at, available_at, status, done_at, "
             "locked_by, lease_until) SELECT '" +
-            id + "-' || i, 'order.placed', 'order', '" + payload + "', now(), now(), " + rest +
+            id + "-' || i, '" + type + "', 'order', '" + payload + "', now(), now(), " + rest +
             " FROM generate_series(1, " + std::to_string(count) + ") i");
     };
-    fill("other", others, values);
+    fill("other", others, values, m.slow ? slow_type : "order.placed");
     vacuum();
     if (how.snapshot_held) {
       reader.run("BEGIN ISOLATION LEVEL REPEATABLE READ");
@@ -146,6 +148,16 @@ rows postgres_claims(settings const& s) {
                      "a claim of 50 while " + k.what + "; beside it: the same claim with 1000 due rows only"}},
                    ours, by_hand)
             .front());
+  }
+  for (bool const crowded : {false, true}) {
+    std::string const name = crowded ? "crowded" : "paused";
+    table plain{"plain", 0, "now(), 0, NULL, NULL, NULL", {}, 0};
+    table full{name,
+               amount(300'000),
+               "now() - interval '1 hour' + i * interval '1 ms', 0, NULL, NULL, NULL",
+               {.slow = true},
+               0};
+    all.push_back(left_out_row(s, "postgres.claim." + name, full, plain, count, crowded));
   }
   return all;
 }

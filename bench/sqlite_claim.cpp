@@ -2,6 +2,7 @@
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
 
+#include "left_out.hpp"
 #include "sqlite_by_hand.hpp"
 #include "suites.hpp"
 #include "support/temporary_directory.hpp"
@@ -19,7 +20,11 @@ struct table {
       database const db{path};
       db.run("PRAGMA synchronous = OFF");
       db.run("BEGIN");
-      fill(db, "other", others, columns, values);
+      if (columns == slow) {
+        fill(db, "other", others, "", "", slow_type);
+      } else {
+        fill(db, "other", others, columns, values);
+      }
       fill(db, "due", 1000, "", "");
       db.run("COMMIT");
       db.run("PRAGMA wal_checkpoint(TRUNCATE)");
@@ -28,14 +33,17 @@ struct table {
     store = outbox::sqlite::open(path);
   }
 
+  static constexpr char const* slow = "event_type";  ///< Instead of columns: the others are of `slow_type`.
+
   static void fill(database const& db, std::string const& name, int count, std::string const& columns,
-                   std::string const& values) {
+                   std::string const& values, std::string const& type = "order.placed") {
     if (count == 0) return;
     db.run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < " + std::to_string(count) +
            ") INSERT INTO outbox_event (event_id, event_type, aggregate_type, payload, available_at, created_at, "
            "inserted_at" +
-           (columns.empty() ? "" : ", " + columns) + ") SELECT '" + name + "-' || i, 'order.placed', 'order', '" +
-           payload + "', '2020-01-01 00:00:00.000000', '2020-01-01 00:00:00.000000', '2020-01-01 00:00:00.000000'" +
+           (columns.empty() ? "" : ", " + columns) + ") SELECT '" + name + "-' || i, '" + type + "', 'order', '" +
+           payload + "', '" + (type == slow_type ? "2019" : "2020") +
+           "-01-01 00:00:00.000000', '2020-01-01 00:00:00.000000', '2020-01-01 00:00:00.000000'" +
            (values.empty() ? "" : ", " + values) + " FROM n");
   }
 
@@ -94,6 +102,11 @@ rows sqlite_claims(settings const& s) {
                           "a claim of 50 while " + k.what + "; beside it: the same claim with 1000 due rows only"}},
                         ours, by_hand);
     all.push_back(std::move(r.front()));
+  }
+  for (bool const crowded : {false, true}) {
+    std::string const name = crowded ? "crowded" : "paused";
+    table full{dir / (name + ".db"), amount(300'000), table::slow, ""};
+    all.push_back(left_out_row(s, "sqlite.claim." + name, full, plain, count, crowded));
   }
   return all;
 }
