@@ -4,6 +4,9 @@ SEEDS ?= 300
 SEED ?= 1
 EXAMPLES := ON
 
+# Tests wait more than they compute.
+JOBS ?= $(shell echo $$((2 * $$(nproc))))
+
 # ccache when it is there; nothing changes when it is not. Expanded where it is used: a leg has a preset of its own.
 CCACHE := $(shell command -v ccache 2>/dev/null)
 CONFIGURE = cmake --preset $(PRESET) $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
@@ -25,7 +28,7 @@ build:  ## build everything
 	@cmake --build --preset $(PRESET)
 
 test: build  ## build and run every test
-	@ctest --preset $(PRESET) -j2
+	@ctest --preset $(PRESET) -j$(JOBS)
 
 bench:  ## ours beside the same work by hand: a table, and build/bench/report.json (ONLY=sqlite.write for some)
 	@tools/install-packages test
@@ -37,26 +40,24 @@ bench:  ## ours beside the same work by hand: a table, and build/bench/report.js
 sim: build  ## run the simulation: SEEDS=300 of them from SEED=1 on; SEEDS=1 prints the whole trace
 	@build/$(PRESET)/tests/sim/outbox_sim --seed $(SEED) --seeds $(SEEDS)
 
-# The legs under sanitizers and for coverage need no consumers, examples or pages; but the thread sanitizer runs the code
-# that people copy from pages and examples, because several threads call its listeners at once.
+# The legs under sanitizers need no consumers. The thread sanitizer runs the examples and the code of the pages too:
+# people copy them.
 LEG := unit|contract|acceptance|fault|sim
 
 asan: PRESET := asan-ubsan
 asan: EXAMPLES := OFF
 asan: build  ## build and run the tests under the address and undefined behaviour sanitizers
-	@ctest --preset $(PRESET) -j2 -L '$(LEG)'
+	@find build/$(PRESET) -name '*.gcda' -delete
+	@ctest --preset $(PRESET) -j$(JOBS) -L '$(LEG)'
 
 tsan: PRESET := tsan
 tsan: build  ## build and run the tests, the examples and the code of the pages under the thread sanitizer
-	@ctest --preset $(PRESET) -j2 -L '$(LEG)|docs|example'
+	@ctest --preset $(PRESET) -j$(JOBS) -L '$(LEG)|docs|example'
 
-coverage: PRESET := coverage
-coverage: EXAMPLES := OFF
-coverage: build  ## run the tests and print which lines of the library they reach; fails below 85 %
+coverage:  ## print which lines of the library the tests of make asan reached; fails below 85 %
 	@tools/install-packages coverage
-	@find build/coverage -name '*.gcda' -delete
-	@ctest --preset $(PRESET) -j2 -L '$(LEG)' --output-log build/coverage/ctest.log >/dev/null || { cat build/coverage/ctest.log; exit 1; }
-	@gcovr --root . --filter src/ --filter include/ --gcov-ignore-parse-errors --exclude-throw-branches --fail-under-line 85 build/coverage/src
+	@test -n "$$(find build/asan-ubsan -name '*.gcda' 2>/dev/null | head -1)" || $(MAKE) asan
+	@gcovr --root . --filter src/ --filter include/ --gcov-ignore-parse-errors --exclude-throw-branches --fail-under-line 85 build/asan-ubsan/src
 
 lint:  ## check the format (clang-format-16) and run clang-tidy-16 over the library
 	@tools/install-packages lint

@@ -48,8 +48,14 @@ function(outbox_library component)
     INSTALL_RPATH "$ORIGIN"  # a component finds those that it needs beside it, wherever the tree is
     VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
 
+  # Only the library is counted: what links it has the counters in it, and writes them down when it ends.
+  if(OUTBOX_COVERAGE)
+    target_compile_options(${target} PRIVATE --coverage -fprofile-update=atomic)
+    target_link_options(${target} PUBLIC --coverage)
+  endif()
+
   # The standard headers that ours need, compiled once per component. Only for our own builds.
-  if(PROJECT_IS_TOP_LEVEL)
+  if(OUTBOX_PRECOMPILE_HEADERS)
     target_precompile_headers(${target} PRIVATE <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <span>
       <stop_token> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector>)
   endif()
