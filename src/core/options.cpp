@@ -165,6 +165,7 @@ node_settings settings_of(ordered_options options) {
 node_settings settings_of(writer_only_options o) {
   node_settings s;
   s.mode = node_mode::writer_only;
+  s.name = host_name();
   s.store = std::move(o.store);
   s.routes = std::make_unique<detail::routes>();
   s.limits = o.limits;

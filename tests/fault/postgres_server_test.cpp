@@ -768,13 +768,20 @@ TEST_F(PostgresServer, ClaimsUseTheIndexOfWhatIsDue) {
     db.execute("PREPARE due AS " + sql.due);
     db.execute("PREPARE take AS " + sql.take);
     db.execute("PREPARE ahead AS " + sql.next_due);
+    db.execute("PREPARE beside AS " + sql.next_due_beside_pauses);
     db.execute("PREPARE done AS " + sql.settle_done);
     auto const plan = [&](std::string const& call) { return db.ask("EXPLAIN (FORMAT JSON) EXECUTE " + call); };
-    auto const due = plan("due(51, 0, 0, '{}', '{}', 0, '-infinity')");
-    EXPECT_THAT(due, HasSubstr("outbox_event_due"));
-    EXPECT_THAT(due, ::testing::Not(HasSubstr("\"Sort\"")));
-    EXPECT_THAT(due, ::testing::Not(HasSubstr("Seq Scan")));
-    EXPECT_THAT(plan("ahead('{}', '{}')"), HasSubstr("outbox_event_due"));
+    for (auto const* const from : {"NULL, '{}', NULL", "now(), '{a}', NULL", "NULL, '{}', 10000000"}) {
+      auto const due = plan("due(51, 0, 0, '{}', '{}', 0, " + std::string{from} + ")");
+      EXPECT_THAT(due, HasSubstr("outbox_event_due"));
+      EXPECT_THAT(due, HasSubstr("Index Cond")) << from;
+      EXPECT_THAT(due, ::testing::Not(HasSubstr("\"Sort\"")));
+      EXPECT_THAT(due, ::testing::Not(HasSubstr("Seq Scan")));
+    }
+    EXPECT_THAT(plan("ahead"), HasSubstr("outbox_event_due"));
+    auto const beside = plan("beside('{a}', '{}')");
+    EXPECT_THAT(beside, HasSubstr("outbox_event_due"));
+    EXPECT_THAT(beside, ::testing::Not(HasSubstr("\"Sort\"")));
     EXPECT_THAT(plan("take('t', 1, '{a,b}')"), HasSubstr("outbox_event_pkey"));
     EXPECT_THAT(plan("done('{a,b}', '{t,t}', '{NULL,NULL}')"), HasSubstr("outbox_event_pkey"));
   }
@@ -838,7 +845,7 @@ TEST_F(PostgresServer, ClaimsInOrderUseTheirIndex) {
   auto const plan = db.ask("EXPLAIN (FORMAT JSON) EXECUTE in_order(51, '{}', '{}')");
   EXPECT_THAT(plan, HasSubstr("outbox_event_in_order"));
   EXPECT_THAT(plan, ::testing::Not(HasSubstr("\"Sort\"")));
-  EXPECT_THAT(db.ask("EXPLAIN (FORMAT JSON) EXECUTE due(51, 0, 0, '{}', '{}', 0, '-infinity')"),
+  EXPECT_THAT(db.ask("EXPLAIN (FORMAT JSON) EXECUTE due(51, 0, 0, '{}', '{}', 0, NULL, '{}', NULL)"),
               HasSubstr("outbox_event_due"));
 }
 

@@ -197,7 +197,7 @@ class LockFile : public SqliteFile {
     single_node_options o{.store = sqlite::open(path)};
     o.poll.every = 20ms;
     o.log = [&m](log_level, std::string_view text) {
-      if (text.starts_with("dispatching") || text.ends_with("standing by")) m.asked = true;
+      if (text.find(": dispatching") != std::string_view::npos || text.ends_with("standing by")) m.asked = true;
     };
     o.listeners.on("t", [this](delivery const& d) { seen.add(d.id); });
     m.n.emplace(single_node(std::move(o)));

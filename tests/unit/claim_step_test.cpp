@@ -492,8 +492,8 @@ TEST_F(ClaimStep, R13_AnOutageIsSaidOnceAndItsEndToo) {
   }
   n.away = false;
   n.poll_all();
-  EXPECT_THAT(n.log,
-              ElementsAre(HasSubstr("warning: the store does not answer"), HasSubstr("warning: the store answers again")));
+  EXPECT_THAT(n.log, ElementsAre(HasSubstr("warning: the store does not answer"),
+                                 HasSubstr("warning: the store answers again")));
   EXPECT_GE(n.counters().store_errors, 5U);
 }
 

@@ -197,9 +197,11 @@ TEST_F(Observed, TheLogSaysWhatCannotBeDecoded) {
   write(elsewhere, "torn", "amount");
   write(elsewhere, "undecodable", "amount");
   n.run_until_idle();
-  EXPECT_THAT(log, Contains("error: event torn (amount) is DEAD: the row cannot be read: headers are no object"));
-  EXPECT_THAT(log,
-              Contains("error: event undecodable (amount) is DEAD: cannot decode the payload of 'amount': not two"));
+  EXPECT_THAT(
+      log,
+      Contains("error: event torn (amount) of route 'amount' is DEAD: the row cannot be read: headers are no object"));
+  EXPECT_THAT(log, Contains("error: event undecodable (amount) of route 'amount' is DEAD: cannot decode the payload of "
+                            "'amount': not two"));
   EXPECT_EQ(row("torn").status, event_status::dead);
   EXPECT_EQ(row("undecodable").status, event_status::dead);
 }
