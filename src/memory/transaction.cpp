@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <outbox/error.hpp>
 #include <outbox/memory.hpp>
+#include <set>
 
 #include "memory/database.hpp"
 
@@ -23,14 +24,14 @@ struct transaction::state {
     return std::ranges::any_of(rows, [&](row_view const& r) { return r.event.id() == id; });
   }
 
-  // What a database would answer to a read of the ids just before COMMIT.
-  void confirm() noexcept {
-    for (auto const& o : observers) {
-      for (std::size_t i = 0; i < o->size(); ++i) {
-        auto const born = [&](row_view const& r) {
-          return r.event.id() == o->event_id(i) && r.locked_by == o->token(i);
-        };
-        if (std::ranges::none_of(rows, born)) o->absent(i);
+  // What a database would answer to a read of the ids and tokens just before COMMIT. Of two writes that cannot be told
+  // apart the later one counts.
+  void confirm() {
+    std::set<std::pair<std::string_view, std::string_view>> present;
+    for (auto const& r : rows) present.emplace(r.event.id(), r.locked_by);
+    for (auto o = observers.rbegin(); o != observers.rend(); ++o) {
+      for (std::size_t i = 0; i < (*o)->size(); ++i) {
+        if (present.erase({(*o)->event_id(i), (*o)->token(i)}) == 0) (*o)->absent(i);
       }
     }
   }

@@ -34,6 +34,13 @@ class session {
   driver statements;
 };
 
+// What one call of `write()` left behind.
+struct written {
+  static constexpr std::size_t no_table = SIZE_MAX;
+  std::shared_ptr<transaction_observer> observer;
+  std::size_t table = no_table;  ///< Of `transaction::state::tables`; none until the store says that it writes.
+};
+
 // Also the connection that the store sees: it does not wait for statements whose answers nobody needs.
 struct transaction::state final : caller_connection {
   state(PGconn* c, travel t) : conn{c}, how{t}, borrowed{std::in_place, c, /*keep=*/false}, line{*borrowed} {}
@@ -50,9 +57,7 @@ struct transaction::state final : caller_connection {
   std::int64_t execute(std::string_view sql, std::span<sql::value const> values,
                        sql::row_function const& on_row) override;
   pg_conn* raw() const noexcept override { return conn; }
-  void wrote(std::string_view exists) override {
-    if (std::ranges::find(tables, exists) == tables.end()) tables.emplace_back(exists);
-  }
+  void wrote(std::string_view exists) override;
 
   template <class F>
   void end(F&& tell) noexcept {
@@ -60,8 +65,8 @@ struct transaction::state final : caller_connection {
     waiting.clear();
     early.clear();
     if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF) PQexitPipelineMode(conn);
-    for (auto const& o : observers) tell(*o);
-    observers.clear();
+    for (auto const& w : writes) tell(*w.observer);
+    writes.clear();
   }
   void end_rolled_back() noexcept {
     end([](transaction_observer& o) { o.rolled_back(); });
@@ -74,8 +79,8 @@ struct transaction::state final : caller_connection {
   [[nodiscard]] bool rows_may_be_gone() const noexcept { return seen->setbacks() != setbacks; }
   void wait_with(std::string_view sql, std::span<sql::value const> values);
   void restore_early();
-  [[nodiscard]] std::size_t add_existence_checks();
-  void note_absences(std::span<result_handle const> answers) const;
+  [[nodiscard]] std::vector<std::size_t> add_existence_checks();
+  void note_absences(std::size_t table, PGresult* answer) const;
   void check_may_commit();
   [[nodiscard]] bool ended_by_others() const noexcept;
   [[noreturn]] void give_up_what_waits();
@@ -95,7 +100,7 @@ struct transaction::state final : caller_connection {
   std::vector<statement> early;      ///< Such events that were sent behind a savepoint all the same.
   std::uint64_t early_setbacks = 0;  ///< When they were sent.
   std::vector<std::string> tables;   ///< One `exists` statement per table that was written.
-  std::vector<std::shared_ptr<transaction_observer>> observers;
+  std::vector<written> writes;
 };
 
 void transaction::state::begin() {
@@ -179,34 +184,48 @@ void transaction::state::restore_early() {
   waiting = std::move(all);
 }
 
-// A savepoint that was rolled back has taken rows along, or none: asked in the same round trip as COMMIT.
-std::size_t transaction::state::add_existence_checks() {
-  if (!rows_may_be_gone()) return 0;
-  std::vector<std::optional<std::string_view>> ids;
-  std::vector<std::optional<std::string_view>> tokens;
-  for (auto const& o : observers) {
-    for (std::size_t i = 0; i < o->size(); ++i) {
-      ids.emplace_back(o->event_id(i));
-      tokens.emplace_back(o->token(i));
-    }
-  }
-  for (auto const& exists : tables) {
-    sql::value const values[] = {sql::text_array{ids}, sql::text_array{tokens}};
-    waiting.push_back({exists, parameters{values}});
-  }
-  return tables.size();
+// The observer of a write is enlisted first; then the store says which table it writes to.
+void transaction::state::wrote(std::string_view exists) {
+  auto const known = std::ranges::find(tables, exists);
+  auto const table = static_cast<std::size_t>(known - tables.begin());
+  if (known == tables.end()) tables.emplace_back(exists);
+  for (auto w = writes.rbegin(); w != writes.rend() && w->table == written::no_table; ++w) w->table = table;
 }
 
-void transaction::state::note_absences(std::span<result_handle const> answers) const {
-  std::set<std::string_view> present;
-  for (auto const& a : answers) {
-    for (int row = 0; row < PQntuples(a.get()); ++row) {
-      present.emplace(PQgetvalue(a.get(), row, 0), static_cast<std::size_t>(PQgetlength(a.get(), row, 0)));
+// A savepoint that was rolled back has taken rows along, or none: asked in the same round trip as COMMIT. Each table is
+// asked for the rows that were written to it: the same event may have gone to another one. Returns the tables.
+std::vector<std::size_t> transaction::state::add_existence_checks() {
+  std::vector<std::size_t> asked;
+  if (!rows_may_be_gone()) return asked;
+  for (std::size_t table = 0; table < tables.size(); ++table) {
+    std::vector<std::optional<std::string_view>> ids;
+    std::vector<std::optional<std::string_view>> tokens;
+    for (auto const& w : writes) {
+      for (std::size_t i = 0; w.table == table && i < w.observer->size(); ++i) {
+        ids.emplace_back(w.observer->event_id(i));
+        tokens.emplace_back(w.observer->token(i));
+      }
     }
+    if (ids.empty()) continue;
+    sql::value const values[] = {sql::text_array{ids}, sql::text_array{tokens}};
+    waiting.push_back({tables[table], parameters{values}});
+    asked.push_back(table);
   }
-  for (auto const& o : observers) {
-    for (std::size_t i = 0; i < o->size(); ++i) {
-      if (!present.contains(o->event_id(i))) o->absent(i);
+  return asked;
+}
+
+// A row with the same id and another token is another write's. Of two writes that cannot be told apart the later one
+// counts: it could not have been made while the earlier one's row was there.
+void transaction::state::note_absences(std::size_t table, PGresult* answer) const {
+  auto const text = [&](int row, int column) {
+    return std::string_view{PQgetvalue(answer, row, column),
+                            static_cast<std::size_t>(PQgetlength(answer, row, column))};
+  };
+  std::set<std::pair<std::string_view, std::string_view>> present;
+  for (int row = 0; row < PQntuples(answer); ++row) present.emplace(text(row, 0), text(row, 1));
+  for (auto w = writes.rbegin(); w != writes.rend(); ++w) {
+    for (std::size_t i = 0; w->table == table && i < w->observer->size(); ++i) {
+      if (present.erase({w->observer->event_id(i), w->observer->token(i)}) == 0) w->observer->absent(i);
     }
   }
 }
@@ -240,7 +259,7 @@ void transaction::state::commit() {
   check_may_commit();
   restore_early();
   auto const first_check = waiting.size();
-  auto const checks = add_existence_checks();
+  auto const asked = add_existence_checks();
   waiting.push_back(plain("COMMIT"));
   auto const sent = std::exchange(waiting, {});
   setbacks = seen->setbacks() + (std::exchange(begun, true) ? 0 : 1);
@@ -255,7 +274,7 @@ void transaction::state::commit() {
   if (seen->setbacks_at_commit() != setbacks) {  // a savepoint was queued, and rolled back
     return end([](transaction_observer& o) { o.committed_in_part(); });
   }
-  if (checks > 0) note_absences(std::span{replies.results}.subspan(first_check, checks));
+  for (std::size_t i = 0; i < asked.size(); ++i) note_absences(asked[i], replies.results[first_check + i].get());
   end([](transaction_observer& o) { o.committed(); });
 }
 
@@ -333,7 +352,7 @@ transaction_ref transaction_traits<postgres::transaction>::join(postgres::transa
       .active = [](void const* t) noexcept { return static_cast<postgres::transaction const*>(t)->active(); },
       .enlist =
           [](void* t, std::shared_ptr<transaction_observer> observer) {
-            transaction_access::state(t).observers.push_back(std::move(observer));
+            transaction_access::state(t).writes.push_back({std::move(observer)});
             return true;
           },
       .run = [](void* t, void (*use)(void*, sql::connection&),

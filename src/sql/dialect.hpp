@@ -130,7 +130,7 @@ struct array_statements {
   std::string release;         ///< tokens, microseconds that their leases may last
   std::string renew;           ///< lease -> the tokens too
 
-  std::string exists;  ///< ids, tokens -> the ids that are there
+  std::string exists;  ///< ids, tokens -> the ids and tokens of the rows that are there
   std::string now;     ///< -> the server's time
 };
 

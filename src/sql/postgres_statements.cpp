@@ -257,8 +257,8 @@ array_statements postgres_array_statements(std::string const& table, std::string
   a.renew = t("UPDATE outbox_event t SET lease_until = " LATER(
       3) " FROM unnest($1::text[], $2::text[]) u(id, token)" OWNED ", u.token");
   a.exists = t(
-      "SELECT t.event_id FROM outbox_event t JOIN unnest($1::text[], $2::text[]) u(id, token) ON t.event_id = u.id AND "
-      "coalesce(t.locked_by, '') = u.token");
+      "SELECT t.event_id, u.token FROM outbox_event t JOIN unnest($1::text[], $2::text[]) u(id, token) ON t.event_id = "
+      "u.id AND coalesce(t.locked_by, '') = u.token");
   a.now = "SELECT clock_timestamp()";
   return a;
 }

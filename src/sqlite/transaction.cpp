@@ -1,11 +1,20 @@
 #include <algorithm>
 #include <outbox/error.hpp>
 #include <outbox/sqlite.hpp>
+#include <set>
+#include <tuple>
 
 #include "sqlite/session.hpp"
 
 namespace outbox::inline v0 {
 namespace sqlite {
+
+// What one call of `write()` left behind.
+struct written {
+  static constexpr std::size_t no_table = SIZE_MAX;
+  std::shared_ptr<transaction_observer> observer;
+  std::size_t table = no_table;  ///< Of `transaction::state::tables`; none until the store says that it writes.
+};
 
 struct transaction::state {
   explicit state(sqlite3* db) : own{std::make_unique<sqlite::session>(db, nullptr)}, on{own.get()} {}
@@ -19,32 +28,34 @@ struct transaction::state {
     on->statements().execute("BEGIN IMMEDIATE");
   }
 
-  // A savepoint that was rolled back takes rows along, and their rowids are given to others: only the id tells. A read,
-  // just before COMMIT, while nobody else can write.
+  // A savepoint that was rolled back takes rows along, and their rowids are given to others: only id and token tell,
+  // each in the table that was written. A read, just before COMMIT, while nobody else can write. Of two writes that
+  // cannot be told apart the later one counts: it could not have been made while the earlier one's row was there.
   void confirm() {
-    for (auto const& o : observers) {
-      for (std::size_t i = 0; i < o->size(); ++i) {
-        if (!present(o->event_id(i), o->token(i))) o->absent(i);
+    std::set<std::tuple<std::size_t, std::string_view, std::string_view>> counted;
+    for (auto w = writes.rbegin(); w != writes.rend(); ++w) {
+      auto& o = *w->observer;
+      for (std::size_t i = 0; i < o.size(); ++i) {
+        bool const again = writes.size() > 1 && !counted.emplace(w->table, o.event_id(i), o.token(i)).second;
+        if (again || !present(w->table, o.event_id(i), o.token(i))) o.absent(i);
       }
     }
   }
 
-  bool present(std::string const& id, std::string const& token) {
-    for (auto const& exists : tables) {
-      bool found = false;
-      on->statements().execute(exists, {std::string_view{id}, std::string_view{token}},
-                               [&](sql::row const&) { return !(found = true); });
-      if (found) return true;
-    }
-    return false;
+  bool present(std::size_t table, std::string const& id, std::string const& token) {
+    bool found = false;
+    if (table == written::no_table) return found;
+    on->statements().execute(tables[table], {std::string_view{id}, std::string_view{token}},
+                             [&](sql::row const&) { return !(found = true); });
+    return found;
   }
 
   template <class F>
   void end(F&& tell) noexcept {
     over = true;
     if (own) own->statements().forget();  // nothing stays behind on a handle that is not ours
-    for (auto const& o : observers) tell(*o);
-    observers.clear();
+    for (auto const& w : writes) tell(*w.observer);
+    writes.clear();
   }
   void end_committed() noexcept {
     end([](transaction_observer& o) { o.committed(); });
@@ -60,12 +71,16 @@ struct transaction::state {
   sqlite::session* on;
   bool over = false;
   std::vector<std::string> tables;  ///< One `exists` statement per table that was written.
-  std::vector<std::shared_ptr<transaction_observer>> observers;
+  std::vector<written> writes;
 };
 
+// The observer of a write is enlisted first; then the store says which table it writes to.
 void transaction_access::wrote(transaction& tx, std::string_view exists) {
-  auto& tables = tx.state_->tables;
-  if (std::ranges::find(tables, exists) == tables.end()) tables.emplace_back(exists);
+  auto& s = *tx.state_;
+  auto const known = std::ranges::find(s.tables, exists);
+  auto const table = static_cast<std::size_t>(known - s.tables.begin());
+  if (known == s.tables.end()) s.tables.emplace_back(exists);
+  for (auto w = s.writes.rbegin(); w != s.writes.rend() && w->table == written::no_table; ++w) w->table = table;
 }
 
 session& transaction_access::session(transaction& tx) noexcept { return *tx.state_->on; }
@@ -120,7 +135,7 @@ void transaction::rollback() noexcept {
 }
 
 void transaction_access::enlist(transaction& tx, std::shared_ptr<transaction_observer> observer) {
-  tx.state_->observers.push_back(std::move(observer));
+  tx.state_->writes.push_back({std::move(observer)});
 }
 
 }  // namespace sqlite

@@ -36,6 +36,10 @@ struct sqlite_database {
   std::shared_ptr<outbox::store> store = sqlite::open(dir / "test.db", {.busy_timeout = 20s});
   sqlite::connection connection{dir / "test.db", 20s};
 
+  std::shared_ptr<outbox::store> open(std::string const& table) {
+    return sqlite::open(dir / "test.db", {.table = table, .busy_timeout = 20s});
+  }
+
   template <class F>
   void transact(bool commit, F&& f) {
     sqlite::transaction tx{connection};
@@ -49,6 +53,12 @@ struct postgres_database {
   outbox::postgres_database db{};
   std::shared_ptr<outbox::store> store = db.open();
   postgres::connection connection{db.connection()};
+
+  std::shared_ptr<outbox::store> open(std::string const& table) {
+    auto o = db.options();
+    o.table = table;
+    return postgres::open(db.connection(), o);
+  }
 
   template <class F>
   void transact(bool commit, F&& f) {
@@ -74,6 +84,22 @@ class Acceptance : public ::testing::Test {
   void write(node& n, std::string const& id, event_options o = {}, bool commit = true) {
     o.id = id;
     db.transact(commit, [&](auto& tx) { n.writer().write(tx, "t", "1", std::move(o)); });
+  }
+  template <class Tx>
+  void savepoint(Tx& tx) {
+    if constexpr (requires { tx.savepoint("s"); }) {
+      tx.savepoint("s");
+    } else {
+      db.connection.execute("SAVEPOINT s");
+    }
+  }
+  template <class Tx>
+  void rollback_to_savepoint(Tx& tx) {
+    if constexpr (requires { tx.rollback_to("s"); }) {
+      tx.rollback_to("s");
+    } else {
+      db.connection.execute("ROLLBACK TO s");
+    }
   }
   row_view row(std::string const& id) { return db.store->inspect().find(id).value(); }
   bool settled() {

@@ -583,6 +583,43 @@ TEST_F(PostgresTransaction, I1_EventsFromBeforeASavepointOutliveIt) {
   EXPECT_EQ(seen.of("first"), 1);
 }
 
+// A retry within the transaction, with the same event. The row of the second write has no owner; the ticket of the
+// first must not be taken for it. A second node polls as fast as it can, to be quicker than the first one's commit.
+TEST_F(PostgresTransaction, I7_AnEventWrittenAgainAfterASavepointIsDeliveredOnce) {
+  for (bool const beside_another : {false, true}) {
+    postgres_database own;
+    tally all, hot_ones;
+    std::vector<node> nodes;
+    for (int i = 0; i < (beside_another ? 2 : 1); ++i) {
+      multi_node_options o{.store = own.open(), .log = nullptr};
+      o.poll.every = i == 0 ? 1h : 1ms;
+      o.hook = std::make_shared<writer_hook>();  // with one, every event is asked for by id and token
+      o.listeners.on("t", [&](delivery const& d) {
+        if (d.source == source::hot) hot_ones.add(d.id);
+        all.add(d.id);
+      });
+      nodes.push_back(multi_node(std::move(o)));
+      nodes.back().start();
+    }
+    postgres::connection c{own.connection()};
+    for (int i = 0; i < 50; ++i) {
+      auto const e = event::json("t", "1");
+      postgres::transaction tx{c};
+      c.execute("SAVEPOINT s");
+      nodes.front().writer().write(tx, e);
+      c.execute("ROLLBACK TO s");
+      nodes.front().writer().write(tx, e);
+      tx.commit();
+    }
+    ASSERT_TRUE(all.reach(50));
+    ASSERT_TRUE(
+        eventually([&] { return own.ask("SELECT count(*) FROM " + own.table() + " WHERE status <> 1") == "0"; }));
+    for (auto& n : nodes) n.stop();
+    EXPECT_EQ(all.total(), 50U) << "each once";
+    EXPECT_EQ(hot_ones.total(), 0U);
+  }
+}
+
 TEST_F(PostgresTransaction, I1_EventsThatCouldNotBeSentBehindASavepointFailTheTransaction) {
   postgres::connection c{db.connection()};
   {

@@ -24,7 +24,8 @@ class OUTBOX_POSTGRES_EXPORT caller_connection : public sql::connection {
   /// Null if the client does not let it be reached.
   [[nodiscard]] virtual pg_conn* raw() const noexcept = 0;
 
-  /// Rows are written whose presence the statement `exists` can tell.
+  /// The write whose observer was enlisted last goes to one table; the statement `exists` asks which of its rows are
+  /// there.
   virtual void wrote(std::string_view exists);
 };
 
