@@ -28,6 +28,13 @@ class OUTBOX_CORE_EXPORT writer_hook {
 
   /// One of the two, when the transaction has ended; neither if its end is unknown, or if it cannot tell. Events that a
   /// savepoint took back are not among those committed.
+  ///
+  /// They run on the thread that ended the transaction, inside its `commit()`, `rollback()` or destructor. The
+  /// connection is free by then, so the hook may use it: run statements, begin another transaction, write events and
+  /// commit them, which calls the hook again. It must neither close the connection nor destroy the transaction that has
+  /// just ended. On a `PGconn*` they run while libpq hands out the answer to COMMIT or ROLLBACK: answers to what was
+  /// sent together with it, as in "COMMIT; SELECT 1", are dropped if the hook sends anything. libpqxx begins no second
+  /// transaction on a connection before its own `commit()` has returned.
   virtual void after_commit(std::span<event const> /*events*/) {}
   virtual void after_rollback(std::span<event const> /*events*/) {}
 };

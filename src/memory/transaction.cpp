@@ -2,6 +2,7 @@
 #include <outbox/error.hpp>
 #include <outbox/memory.hpp>
 #include <set>
+#include <utility>
 
 #include "memory/database.hpp"
 
@@ -36,12 +37,13 @@ struct transaction::state {
     }
   }
 
+  // Whoever is told may begin another transaction on the store.
   template <class F>
   void end(F&& tell) noexcept {
     active = false;
-    for (auto const& o : observers) tell(*o);
-    observers.clear();
     rows.clear();
+    auto const told = std::exchange(observers, {});
+    for (auto const& o : told) tell(*o);
   }
 };
 

@@ -3,6 +3,7 @@
 #include <outbox/error.hpp>
 #include <outbox/postgres.hpp>
 #include <set>
+#include <utility>
 
 #include "postgres/driver.hpp"
 #include "postgres/pool.hpp"
@@ -59,14 +60,15 @@ struct transaction::state final : caller_connection {
   pg_conn* raw() const noexcept override { return conn; }
   void wrote(std::string_view exists) override;
 
+  // Whoever is told may begin another transaction on the connection.
   template <class F>
   void end(F&& tell) noexcept {
     over = true;
     waiting.clear();
     early.clear();
     if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF) PQexitPipelineMode(conn);
-    for (auto const& w : writes) tell(*w.observer);
-    writes.clear();
+    auto const told = std::exchange(writes, {});
+    for (auto const& w : told) tell(*w.observer);
   }
   void end_rolled_back() noexcept {
     end([](transaction_observer& o) { o.rolled_back(); });

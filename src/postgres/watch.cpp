@@ -23,7 +23,8 @@ bool watch::reaches(std::string_view table_id) const noexcept {
   return std::ranges::find(reached_, table_id) != reached_.end();
 }
 
-// Called by libpq on the thread that uses the connection: nothing here may throw, or use the connection.
+// Called by libpq on the thread that uses the connection. Nothing here throws or uses the connection, but what it tells
+// may reach a hook of the application's that does: then this is entered again, while `end()` is still telling others.
 int watch::on_event(PGEventId id, void* info, void* /*pass_through*/) noexcept {
   if (id == PGEVT_RESULTCREATE) {
     auto const& e = *static_cast<PGEventResultCreate const*>(info);
@@ -32,9 +33,9 @@ int watch::on_event(PGEventId id, void* info, void* /*pass_through*/) noexcept {
     auto const& e = *static_cast<PGEventConnReset const*>(info);
     if (auto* const self = static_cast<watch*>(PQinstanceData(e.conn, &watch::on_event))) {
       self->note_setback();
-      self->end_in_doubt();
       self->open_ = self->whole_ = false;
       self->reached_.clear();  // it may be another server now
+      self->end_in_doubt();
     }
   } else if (id == PGEVT_CONNDESTROY) {
     auto const& e = *static_cast<PGEventConnDestroy const*>(info);
@@ -69,8 +70,8 @@ void watch::on_tag(std::string_view tag) noexcept {
     end([](transaction_observer& o) { o.rolled_back(); });
   } else if (tag == "BEGIN" || tag == "START TRANSACTION") {
     note_setback();
-    end_in_doubt();  // of an earlier one, whose end was not seen
     whole_ = !std::exchange(open_, true);
+    end_in_doubt();  // of an earlier one, whose end was not seen
   } else if (tag == "SAVEPOINT") {
     savepoints_ = true;
   } else if (tag == "PREPARE TRANSACTION") {
@@ -81,16 +82,17 @@ void watch::on_tag(std::string_view tag) noexcept {
 }
 
 void watch::idle() noexcept {
-  end_in_doubt();
   open_ = whole_ = false;
+  end_in_doubt();
 }
 
+// Ready for the next transaction before anybody is told: whoever is told may begin it.
 template <class Tell>
 void watch::end(Tell&& tell) noexcept {
-  for (auto const& o : observers_) tell(*o);
-  observers_.clear();
+  auto const told = std::exchange(observers_, {});
   savepoints_ = false;
   suspect_ = false;
+  for (auto const& o : told) tell(*o);
 }
 
 void watch::end_in_doubt() noexcept {

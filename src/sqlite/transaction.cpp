@@ -3,6 +3,7 @@
 #include <outbox/sqlite.hpp>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "sqlite/session.hpp"
 
@@ -50,12 +51,13 @@ struct transaction::state {
     return found;
   }
 
+  // Whoever is told may begin another transaction on the connection.
   template <class F>
   void end(F&& tell) noexcept {
     over = true;
     if (own) own->statements().forget();  // nothing stays behind on a handle that is not ours
-    for (auto const& w : writes) tell(*w.observer);
-    writes.clear();
+    auto const told = std::exchange(writes, {});
+    for (auto const& w : told) tell(*w.observer);
   }
   void end_committed() noexcept {
     end([](transaction_observer& o) { o.committed(); });

@@ -149,6 +149,42 @@ TYPED_TEST(Hooks, WriterHookHearsOnlyOfWhatWasKept) {
   EXPECT_EQ(this->hook->said.at(5), "committed") << "the second write, of which nothing is left";
 }
 
+// Begins another transaction on the same connection when one has ended.
+class writing_hook final : public writer_hook {
+ public:
+  void after_commit(std::span<event const> events) override { once("commit", events); }
+  void after_rollback(std::span<event const> events) override { once("rollback", events); }
+  std::function<void(std::string const& id)> write;
+
+ private:
+  void once(std::string const& after, std::span<event const> events) {
+    if (!events.front().id().starts_with("after")) write("after " + after + " of " + events.front().id());
+  }
+};
+
+TYPED_TEST(Hooks, AHookMayUseTheConnectionOfATransactionThatHasEnded) {
+  auto const writing = std::make_shared<writing_hook>();
+  auto o = this->options();
+  o.poll.every = 1h;
+  o.hook = writing;
+  o.listeners.on("t", [this](delivery const& d) {
+    this->note(d.source == source::hot ? "hot" : "cold");
+    this->seen.add(d.id);
+  });
+  auto n = single_node(std::move(o));
+  this->start(n);
+  writing->write = [&](std::string const& id) { this->write(n, id); };
+  this->write(n, "a");
+  this->write(n, "b", {}, /*commit=*/false);
+  ASSERT_TRUE(this->seen.reach(3));
+  ASSERT_TRUE(this->settled());
+  n.stop();
+  EXPECT_EQ(this->seen.of("a"), 1);
+  EXPECT_EQ(this->seen.of("after commit of a"), 1);
+  EXPECT_EQ(this->seen.of("after rollback of b"), 1);
+  EXPECT_THAT(this->order, ElementsAre("hot", "hot", "hot"));
+}
+
 // The first row is gone and the second has the same id: neither the hook nor the hot path may take one for the other.
 TYPED_TEST(Hooks, I7_AnEventWrittenAgainAfterASavepointIsOneEvent) {
   auto o = this->options();

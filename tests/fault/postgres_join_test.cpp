@@ -408,6 +408,52 @@ TEST_F(PostgresRaw, EveryWayToCommitIsSeen) {
   EXPECT_TRUE(hot.reach(6));
 }
 
+// Uses the connection while libpq hands out the answer to COMMIT or ROLLBACK.
+class nested_hook final : public writer_hook {
+ public:
+  void after_commit(std::span<event const> events) override { again("c", events); }
+  void after_rollback(std::span<event const> events) override { again("r", events); }
+  std::function<void(std::string const& id)> write;
+
+ private:
+  void again(std::string const& letter, std::span<event const> events) {
+    if (events.front().id().size() < 4) write(events.front().id() + letter);
+  }
+};
+
+TEST_F(PostgresRaw, I7_AHookMayUseTheConnectionOfATransactionThatHasEnded) {
+  auto const hook = std::make_shared<nested_hook>();
+  multi_node_options o{.store = db.open(), .log = nullptr};
+  o.poll.every = 1h;
+  o.hook = hook;
+  o.listeners.on("t", [this](delivery const& d) {
+    if (d.source == source::hot) hot.add(d.id);
+    seen.add(d.id);
+  });
+  auto n = multi_node(std::move(o));
+  n.start();
+  postgres::connection c{db.connection()};
+  auto const transact = [&](std::string const& id, char const* end) {
+    check(c.handle(), "BEGIN");
+    n.writer().write(c.handle(), "t", "1", {.id = id});
+    check(c.handle(), end);
+  };
+  hook->write = [&](std::string const& id) { transact(id, id.size() == 3 ? "ROLLBACK" : "COMMIT"); };
+  for (auto const* const id : {"a", "b", "d"}) {
+    transact(id, "COMMIT");  // and in it the hook commits "ac", rolls back "acc" and commits "accr"
+    check(c.handle(), "SELECT 1");
+  }
+  ASSERT_TRUE(seen.reach(9));
+  ASSERT_TRUE(all_settled());
+  n.stop();
+  EXPECT_EQ(seen.total(), 9U) << "each once";
+  EXPECT_EQ(hot.total(), 9U);
+  EXPECT_EQ(n.counters().cold_enqueued, 0U) << "no end was in doubt";
+  EXPECT_EQ(seen.of("acc"), 0);
+  EXPECT_EQ(hot.of("accr"), 1);
+  EXPECT_EQ(rows("outbox_event"), "9");
+}
+
 TEST_F(PostgresRaw, I2_APreparedTransactionIsThePollers) {
   postgres_server server{{.settings = {"max_prepared_transactions=4"}}};
   postgres_database own{"postgres", server};
@@ -617,6 +663,35 @@ TEST_F(PostgresTransaction, I7_AnEventWrittenAgainAfterASavepointIsDeliveredOnce
     for (auto& n : nodes) n.stop();
     EXPECT_EQ(all.total(), 50U) << "each once";
     EXPECT_EQ(hot_ones.total(), 0U);
+  }
+}
+
+TEST_F(PostgresTransaction, I7_AHookMayBeginAnotherTransactionOnTheSameConnection) {
+  for (auto const how : {postgres::travel::direct, postgres::travel::pipelined}) {
+    postgres_database own;
+    auto const hook = std::make_shared<nested_hook>();
+    tally delivered;
+    multi_node_options o{.store = own.open(), .log = nullptr};
+    o.poll.every = 1h;
+    o.hook = hook;
+    o.listeners.on("t", [&](delivery const& d) {
+      if (d.source == source::hot) delivered.add(d.id);
+    });
+    auto n = multi_node(std::move(o));
+    n.start();
+    postgres::connection c{own.connection()};
+    auto const transact = [&](std::string const& id, bool commit) {
+      postgres::transaction tx{c, how};
+      n.writer().write(tx, "t", "1", {.id = id});
+      if (commit) tx.commit();
+    };
+    hook->write = [&](std::string const& id) { transact(id, id.size() != 3); };
+    transact("a", true);
+    ASSERT_TRUE(delivered.reach(3));
+    n.stop();
+    EXPECT_EQ(delivered.total(), 3U);
+    EXPECT_EQ(delivered.of("acc"), 0);
+    EXPECT_EQ(delivered.of("accr"), 1);
   }
 }
 
