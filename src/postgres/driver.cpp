@@ -33,14 +33,6 @@ errc code_of(std::string_view state) noexcept {
   return state == "23505" ? errc::duplicate_event : errc::store_failure;
 }
 
-// libpq's texts have several lines, one per host.
-std::string one_line(char const* text) {
-  std::string s{text == nullptr ? "" : text};
-  while (!s.empty() && s.back() == '\n') s.pop_back();
-  for (std::size_t at = 0; (at = s.find('\n', at)) != std::string::npos; at += 2) s.replace(at, 1, "; ");
-  return s;
-}
-
 class shown_row final : public sql::row {
  public:
   shown_row(PGresult* r, int index) noexcept : r_{r}, index_{index} {}
@@ -109,28 +101,22 @@ bool ended_by_server(std::string_view state) noexcept {
   return std::ranges::find(codes, state) != std::end(codes);
 }
 
-struct free_options {
-  void operator()(PQconninfoOption* o) const noexcept { PQconninfoFree(o); }
-};
-
-// A connection string that is wrong is not shown: nobody can say which part of it is the password.
-void check_connection_string(std::string const& text) {
-  std::unique_ptr<PQconninfoOption, free_options> const parsed{PQconninfoParse(text.c_str(), nullptr)};
-  auto const refuse = [](char const* why) { throw error::about(errc::invalid_option, "connection", why); };
-  if (!parsed) refuse("is not a connection string that libpq can read");
-  for (auto const* o = parsed.get(); o->keyword != nullptr; ++o) {
-    if (o->val == nullptr || std::string_view{o->keyword} != "host") continue;
-    if (std::string_view{o->val}.find('@', 1) != std::string_view::npos) {  // the first is an abstract socket's
-      refuse("has an '@' in the name of its host: in a URL, write %40 for one in the password");
-    }
-  }
-}
-
 }  // namespace
 
 caller_connection::caller_connection() = default;
 caller_connection::~caller_connection() = default;
 void caller_connection::wrote(std::string_view /*exists*/) {}
+
+std::string one_line(char const* text) {
+  std::string s{text == nullptr ? "" : text};
+  while (!s.empty() && s.back() == '\n') s.pop_back();
+  for (std::size_t at = 0; (at = s.find('\n', at)) != std::string::npos; at += 2) {
+    auto const next = std::min(s.find_first_not_of("\n\t ", at), s.size());
+    s.replace(at, next - at, "; ");
+  }
+  std::ranges::replace(s, '\t', ' ');
+  return s;
+}
 
 error error_with(std::string const& sqlstate, std::string const& text) {
   return error{code_of(sqlstate), text, sqlstate};
@@ -162,26 +148,6 @@ bool spoils_connection(error const& e) noexcept {
 }
 
 bool is_conflict(error const& e) noexcept { return e.sqlstate() == "40001" || e.sqlstate() == "40P01"; }
-
-handle connect(std::string const& connection_string, milliseconds timeout) {
-  check_connection_string(connection_string);
-  auto const limit = std::to_string(std::max<std::int64_t>(2, timeout.count() / 1000));
-  auto const unanswered = std::to_string(timeout.count());
-  // What stands before the string is a default that it may change; what stands behind it is not for changing.
-  char const* const names[] = {"connect_timeout",  "keepalives_idle",  "keepalives_interval",
-                               "keepalives_count", "tcp_user_timeout", "fallback_application_name",
-                               "dbname",           "client_encoding",  nullptr};
-  char const* const values[] = {
-      limit.c_str(), "15", "5", "3", unanswered.c_str(), "outbox", connection_string.c_str(), "UTF8", nullptr};
-  handle c{PQconnectdbParams(names, values, /*expand_dbname=*/1)};
-  if (!c) throw error{errc::unavailable, "cannot connect to PostgreSQL: out of memory"};
-  if (PQstatus(c.get()) != CONNECTION_OK) {
-    throw error{errc::unavailable, "cannot connect to PostgreSQL: " + one_line(PQerrorMessage(c.get()))};
-  }
-  PQsetNoticeProcessor(
-      c.get(), [](void*, char const*) {}, nullptr);
-  return c;
-}
 
 void run(PGconn* c, std::string const& sql) {
   result_handle const r{PQexec(c, sql.c_str())};

@@ -40,6 +40,9 @@ using result_handle = std::unique_ptr<PGresult, clear_result>;
 /// A conflict with others that the same transaction may not meet again.
 [[nodiscard]] bool is_conflict(error const& e) noexcept;
 
+/// What libpq says, which may be several lines and have tabs in it: one line.
+[[nodiscard]] std::string one_line(char const* text);
+
 /// Throws `error`: invalid_option (connection) if it cannot be parsed, without showing any of it; unavailable.
 [[nodiscard]] handle connect(std::string const& connection_string, milliseconds timeout);
 

@@ -364,6 +364,54 @@ TEST_F(PostgresSchema, NoPasswordInAnyError) {
   }
 }
 
+// libpq takes what is left of such a password for a host, a port, the name of a database or a parameter.
+TEST_F(PostgresSchema, NoPartOfAPasswordThatIsNotEscapedInAnyError) {
+  std::string_view const marks = "/@?#:%[]&=, ";
+  std::vector<std::string> urls;
+  for (char const first : marks) {
+    for (char const second : marks) {
+      for (std::string const begin : {"s3cret", "10"}) {
+        auto const password = begin + first + "s3cret" + second + "s3cret";
+        urls.push_back("postgresql://bob:" + password + "@127.0.0.1:1/postgres");
+        urls.push_back("postgres://bob:" + password + "@127.0.0.1:1,127.0.0.1:2/postgres?connect_timeout=2");
+      }
+    }
+  }
+  auto const server = "127.0.0.1:" + std::to_string(postgres_server::shared().port());
+  for (std::string const rest :
+       {"/s3cret@127.0.0.1:1/postgres", "/s3cret?user=s3cret@127.0.0.1:1/postgres",
+        "/postgres?user=s3cret@127.0.0.1:1/postgres", "/s3cret?application_name=s3cret@127.0.0.1:1/postgres"}) {
+    urls.push_back("postgresql://" + server + rest);
+  }
+  urls.push_back("host=127.0.0.1 port=s3cret dbname=postgres");
+  urls.push_back("host=127.0.0.1,127.0.0.1 port=1,s3cret dbname=postgres");
+  urls.push_back("host=127.0.0.1 port=" + std::to_string(postgres_server::shared().port()) +
+                 " user=outbox dbname=postgresql://bob:s3cret@127.0.0.1/x");
+  for (auto const& url : urls) {
+    try {
+      static_cast<void>(postgres::open(url));
+      ADD_FAILURE() << "opened " << url;
+    } catch (error const& e) {
+      EXPECT_THAT(e.what(), Not(HasSubstr("s3cret"))) << url;
+      EXPECT_THAT(e.what(), Not(HasSubstr("\t"))) << url;
+    }
+  }
+}
+
+TEST_F(PostgresSchema, WhatIsEscapedIsNotRefused) {
+  auto const port = std::to_string(postgres_server::shared().port());
+  for (std::string const password : {"a%2Fb", "a%40b", "a%2Fb%40c%3Fd", "a:b", "a?b", "a#b"}) {
+    auto const url = "postgresql://outbox:" + password + "@127.0.0.1:" + port + "/postgres";
+    EXPECT_NO_THROW(postgres::connection{url}) << url;
+  }
+  EXPECT_NO_THROW(
+      postgres::connection{"postgresql://127.0.0.1:" + port + "/postgres?user=outbox&application_name=a@b"});
+  EXPECT_NO_THROW(postgres::connection{"host=127.0.0.1,127.0.0.1 port=" + port + ", user=outbox dbname=postgres"});
+  auto const abstract =
+      refusal([] { postgres::connection{"host=@nowhere,@nobody user=a dbname=b"}; }, errc::unavailable);
+  EXPECT_THAT(abstract, HasSubstr("@nobody"));
+}
+
 TEST_F(PostgresSchema, AWeakServerIsWarnedOf) {
   std::vector<std::string> said;
   auto o = db.options();
