@@ -70,9 +70,9 @@ struct options {
 /// Behind a pooler that gives out connections per transaction it works too, which is found out by itself: then nothing
 /// is prepared. A node that needs the dispatch lock (single_node, ordered) never becomes active there, and says why.
 ///
-/// Throws `error`: invalid_option (connection, table, schema, connections, timeout), unavailable (no server, too many
-/// connections), store_failure (a schema that is newer than this library, or older with `migrate` off, or what the
-/// server refuses).
+/// Throws `error`: invalid_option (connection, table, schema, connections, timeout), unavailable (no server, a server
+/// that is starting, too many connections), store_failure (a wrong password, no such role or database; a schema that is
+/// newer than this library, or older with `migrate` off; whatever else the server refuses).
 [[nodiscard]] OUTBOX_POSTGRES_EXPORT std::shared_ptr<store> open(std::string const& connection, options o = {});
 
 /// What `migrate` did, and what should be known about it.

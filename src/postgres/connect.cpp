@@ -1,10 +1,16 @@
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 
 #include "postgres/driver.hpp"
 
 namespace outbox::inline v0::postgres {
 namespace {
+
+constexpr std::string_view not_shown =
+    "the reason is not shown, because the URL has an '@' behind its '?' and the reason might quote a password: write "
+    "%40 "
+    "for it";
 
 struct free_options {
   void operator()(PQconninfoOption* o) const noexcept { PQconninfoFree(o); }
@@ -76,6 +82,55 @@ bool check_connection_string(std::string const& text) {
   return clear;
 }
 
+// The SQLSTATEs in libpq's most verbose text, which is "FATAL:  28P01: password authentication failed …" in whatever
+// language.
+std::vector<std::string> states_in(std::string_view text) {
+  static constexpr std::string_view before = ":  ";
+  std::vector<std::string> found;
+  for (auto at = text.find(before); at != std::string_view::npos; at = text.find(before, at + 1)) {
+    auto const rest = text.substr(at + before.size());
+    auto const letter = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); };
+    if (rest.size() > 6 && std::ranges::all_of(rest.substr(0, 5), letter) && rest.substr(5, 2) == ": ") {
+      found.emplace_back(rest.substr(0, 5));
+    }
+  }
+  return found;
+}
+
+bool has_several_hosts(PGconn* c) {
+  std::unique_ptr<PQconninfoOption, free_options> const used{PQconninfo(c)};
+  for (auto const* o = used.get(); o != nullptr && o->keyword != nullptr; ++o) {
+    std::string_view const name = o->keyword;
+    if (o->val == nullptr || (name != "host" && name != "hostaddr")) continue;
+    if (std::string_view{o->val}.find(',') != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+// Why servers refused a connection, and whether they will go on doing so.
+error refusal(PGconn* c, std::string const& why) {
+  std::string_view const text = PQerrorMessage(c);
+  auto const states = states_in(text);
+  if (states.empty()) return error{errc::unavailable, why};
+  auto const passes = [&](std::string const& state) { return error_with(state, why).transient(); };
+  // Of several hosts libpq tries one after the other; one that could not be asked may accept it later.
+  bool const others = has_several_hosts(c) && states_in(text.substr(0, text.find('\n'))).empty();
+  bool const may_pass = others || std::ranges::any_of(states, passes);
+  return error{may_pass ? errc::unavailable : errc::store_failure, why + " (SQLSTATE " + states.back() + ")",
+               states.back()};
+}
+
+// A server says by a SQLSTATE why it refuses a connection. libpq shows it only in its most verbose text; the functions
+// that connect step by step, for which that can be set beforehand, know neither connect_timeout nor the way from a host
+// that says nothing to the next one. So after a refusal, and only then, the same is tried once more. It may succeed.
+// Throws why it does not.
+void connect_again(PGconn* c, std::string const& why) {
+  PQsetErrorVerbosity(c, PQERRORS_VERBOSE);
+  PQreset(c);
+  PQsetErrorVerbosity(c, PQERRORS_DEFAULT);
+  if (PQstatus(c) != CONNECTION_OK) throw refusal(c, why);
+}
+
 }  // namespace
 
 handle connect(std::string const& connection_string, milliseconds timeout) {
@@ -88,13 +143,17 @@ handle connect(std::string const& connection_string, milliseconds timeout) {
                                "dbname",           "client_encoding",  nullptr};
   char const* const values[] = {
       limit.c_str(), "15", "5", "3", unanswered.c_str(), "outbox", connection_string.c_str(), "UTF8", nullptr};
+  auto const began = std::chrono::steady_clock::now();
   handle c{PQconnectdbParams(names, values, /*expand_dbname=*/1)};
   if (!c) throw error{errc::unavailable, "cannot connect to PostgreSQL: out of memory"};
   if (PQstatus(c.get()) != CONNECTION_OK) {
-    auto const why = clear ? one_line(PQerrorMessage(c.get()))
-                           : "the reason is not shown, because the URL has an '@' behind its '?' and the reason might "
-                             "quote a password: write %40 for it";
-    throw error{errc::unavailable, "cannot connect to PostgreSQL: " + why};
+    auto const said = one_line(PQerrorMessage(c.get()));
+    auto const why = "cannot connect to PostgreSQL: " + (clear ? said : std::string{not_shown});
+    if (PQconnectionNeedsPassword(c.get()) != 0) throw error{errc::store_failure, why};
+    bool const by_server = said.find(":  ") != std::string::npos;  // libpq's own texts have one space
+    bool const soon = std::chrono::steady_clock::now() - began < timeout / 2;
+    if (!by_server || !soon) throw error{errc::unavailable, why};
+    connect_again(c.get(), why);
   }
   PQsetNoticeProcessor(
       c.get(), [](void*, char const*) {}, nullptr);

@@ -43,7 +43,8 @@ using result_handle = std::unique_ptr<PGresult, clear_result>;
 /// What libpq says, which may be several lines and have tabs in it: one line.
 [[nodiscard]] std::string one_line(char const* text);
 
-/// Throws `error`: invalid_option (connection) if it cannot be parsed, without showing any of it; unavailable.
+/// Throws `error`: invalid_option (connection) if it cannot be parsed, without showing any of it; store_failure if the
+/// server refuses it for a reason that will not pass, such as a wrong password; unavailable.
 [[nodiscard]] handle connect(std::string const& connection_string, milliseconds timeout);
 
 /// Runs statements without parameters; several are one transaction.

@@ -81,6 +81,7 @@ std::unique_ptr<own_connection> pool::take() {
     }
   }
   if (auto const now = steady_clock::now(); now < not_before_) {
+    if (refused_) throw *refused_;
     throw error{errc::unavailable, "the server could not be reached; the next attempt is in " +
                                        std::to_string(std::chrono::ceil<milliseconds>(not_before_ - now).count()) +
                                        " ms"};
@@ -97,16 +98,28 @@ std::unique_ptr<own_connection> pool::make() {
     std::lock_guard const lock{mutex_};
     failures_ = 0;
     not_before_ = {};
+    connected_ = true;
     return c;
-  } catch (...) {
-    std::lock_guard const lock{mutex_};
-    --made_;
-    auto const base = std::min(milliseconds{50} * (1 << std::min(failures_++, 6)), milliseconds{2000});
-    auto const jitter = std::uniform_real_distribution<double>{0.5, 1.5}(random_);
-    not_before_ = steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(base * jitter);
-    freed_.notify_one();
+  } catch (error const& e) {
+    note_failure(e);
+    // The connection string was right before, so an operator may undo what broke it: a running node waits for that.
+    if (connected_) throw error{errc::unavailable, e.what(), std::string{e.sqlstate()}};
+    throw;
+  } catch (std::exception const& e) {
+    note_failure(error{errc::unavailable, e.what()});
     throw;
   }
+}
+
+void pool::note_failure(error const& e) {
+  std::lock_guard const lock{mutex_};
+  --made_;
+  refused_.reset();
+  if (!e.transient() && !connected_) refused_ = e;
+  auto const base = std::min(milliseconds{50} * (1 << std::min(failures_++, 6)), milliseconds{2000});
+  auto const jitter = std::uniform_real_distribution<double>{0.5, 1.5}(random_);
+  not_before_ = steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(base * jitter);
+  freed_.notify_one();
 }
 
 void pool::give_back(std::unique_ptr<own_connection> c, bool spoiled) noexcept {

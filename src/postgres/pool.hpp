@@ -1,9 +1,11 @@
 // The store's own connections: a bounded number, made when needed, tried before they are used again.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -45,7 +47,7 @@ class pool {
 
   /// Runs `f` with a connection that nobody else uses meanwhile. Whatever it leaves unfinished is rolled back; a
   /// connection that is broken, or that reaches a server which goes or only reads, is closed. Throws `error`:
-  /// unavailable if there is none to be had.
+  /// unavailable if there is none to be had; store_failure if there never was one, because the server refuses them.
   template <class F>
   void with(F&& f) {
     auto c = take();
@@ -67,6 +69,7 @@ class pool {
  private:
   [[nodiscard]] std::unique_ptr<own_connection> take();
   [[nodiscard]] std::unique_ptr<own_connection> make();
+  void note_failure(error const& e);
   void give_back(std::unique_ptr<own_connection> c, bool spoiled) noexcept;
 
   std::string const connection_string_;
@@ -78,6 +81,8 @@ class pool {
   std::size_t made_ = 0;
   int failures_ = 0;                                    ///< Attempts to connect, one after the other.
   std::chrono::steady_clock::time_point not_before_{};  ///< The next attempt.
+  std::atomic<bool> connected_ = false;                 ///< One has succeeded.
+  std::optional<error> refused_;                        ///< The last attempt, for a reason that will not pass.
   std::minstd_rand random_{std::random_device{}()};
 };
 
