@@ -122,7 +122,8 @@ class postgres_store final : public sql::sql_store {
   void take(driver& d, claim_request const& request, chosen_rows const& chosen, claim_reply& reply) const;
   [[nodiscard]] statement settle_statement(outcome what, settle_columns const& c) const;
   void advise_on_order() noexcept;
-  void check_reaches(caller_connection& c) const;
+  [[nodiscard]] bool check_reaches(caller_connection& c) const;
+  [[nodiscard]] bool ask_about_table(caller_connection& c) const;
   void insert_one(sql::connection& c, insertion const& i) const;
 
   sql::array_statements arrays_;
@@ -136,10 +137,11 @@ class postgres_store final : public sql::sql_store {
   std::optional<wake_line> wake_;
 };
 
-// The first time that a connection is used for this store, that it leads to this very table.
-void postgres_store::check_reaches(caller_connection& c) const {
+// The first time that a connection is used for this store: that it leads to this very table, and what it may do there.
+// Returns whether it may look for rows that it has written.
+bool postgres_store::check_reaches(caller_connection& c) const {
   auto* const raw = c.raw();
-  if (raw == nullptr) return;  // its client does not let us keep anything on it
+  if (raw == nullptr) return true;  // its client does not let us keep anything on it
   if (PQtransactionStatus(raw) == PQTRANS_INERROR) {
     throw error{errc::store_failure, "the transaction has failed already and can only be rolled back", "25P02"};
   }
@@ -149,25 +151,41 @@ void postgres_store::check_reaches(caller_connection& c) const {
                 "the connection's client_encoding is " + std::string{encoding} + ", events need UTF8"};
   }
   auto* const seen = watch::of(raw);
-  if (seen == nullptr || seen->reaches(table_id_)) return;
+  if (seen == nullptr) return false;
+  auto const* known = seen->find(table_id_);
+  if (known == nullptr) known = seen->add({table_id_, ask_about_table(c)});
+  return known->may_look;
+}
+
+// Two questions, so that a table which is not there, or may not be read, does not fail the caller's transaction.
+bool postgres_store::ask_about_table(caller_connection& c) const {
   auto const refuse = [] {
     throw error{errc::wrong_transaction, "the transaction is on another database than the node's store"};
   };
-  // Two questions, so that a table which is not there does not fail the caller's transaction.
-  bool there = false;
+  std::optional<bool> readable;
   auto const meta = sql::with_table("outbox_meta", table_, schema_);
-  c.execute("SELECT to_regclass($1) IS NOT NULL", {std::string_view{meta}}, [&](sql::row const& r) {
-    there = r.integer(0) != 0;
+  c.execute("SELECT has_table_privilege(to_regclass($1), 'SELECT')", {std::string_view{meta}}, [&](sql::row const& r) {
+    if (!r.null(0)) readable = r.integer(0) != 0;
     return false;
   });
-  if (!there) refuse();
+  if (!readable) refuse();
+  if (!*readable) {
+    throw error{errc::store_failure, "the role of the connection may not read " + meta + ": GRANT SELECT on it",
+                "42501"};
+  }
   bool same = false;
-  c.execute(table_id_sql(meta), {}, [&](sql::row const& r) {
-    same = r.text(0) == table_id_;
-    return false;
-  });
+  bool may_look = false;
+  auto const table = sql::with_table("outbox_event", table_, schema_);
+  c.execute("SELECT (" + table_id_sql(meta) +
+                "), has_column_privilege(t, 'event_id', 'SELECT') AND has_column_privilege(t, 'locked_by', 'SELECT') "
+                "AND NOT row_security_active(t) FROM to_regclass($1) t",
+            {std::string_view{table}}, [&](sql::row const& r) {
+              same = r.text(0) == table_id_;
+              may_look = r.integer(1) != 0;
+              return false;
+            });
   if (!same) refuse();
-  seen->set_reaches(table_id_);
+  return may_look;
 }
 
 void postgres_store::with_caller(transaction_ref tx, work const& f) {
@@ -175,8 +193,8 @@ void postgres_store::with_caller(transaction_ref tx, work const& f) {
     throw error{errc::wrong_transaction, "a PostgreSQL store needs a PostgreSQL transaction"};
   tx.run([&](sql::connection& on) {
     auto& c = static_cast<caller_connection&>(on);
-    check_reaches(c);
-    c.wrote(arrays_.exists);
+    bool const may_look = check_reaches(c);
+    c.wrote(may_look ? std::string_view{arrays_.exists} : std::string_view{});
     f(c);
   });
 }

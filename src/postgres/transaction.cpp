@@ -40,6 +40,7 @@ struct written {
   static constexpr std::size_t no_table = SIZE_MAX;
   std::shared_ptr<transaction_observer> observer;
   std::size_t table = no_table;  ///< Of `transaction::state::tables`; none until the store says that it writes.
+  bool uncertain = false;        ///< Which of its rows are there cannot be found out.
 };
 
 // Also the connection that the store sees: it does not wait for statements whose answers nobody needs.
@@ -68,13 +69,13 @@ struct transaction::state final : caller_connection {
     early.clear();
     if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF) PQexitPipelineMode(conn);
     auto const told = std::exchange(writes, {});
-    for (auto const& w : told) tell(*w.observer);
+    for (auto const& w : told) tell(w);
   }
   void end_rolled_back() noexcept {
-    end([](transaction_observer& o) { o.rolled_back(); });
+    end([](written const& w) { w.observer->rolled_back(); });
   }
   void end_in_doubt() noexcept {
-    end([](transaction_observer& o) { o.in_doubt(); });
+    end([](written const& w) { w.observer->in_doubt(); });
   }
 
   [[nodiscard]] bool pipelined() const noexcept { return how == travel::pipelined; }
@@ -101,7 +102,7 @@ struct transaction::state final : caller_connection {
   std::size_t waiting_bytes = 0;
   std::vector<statement> early;      ///< Such events that were sent behind a savepoint all the same.
   std::uint64_t early_setbacks = 0;  ///< When they were sent.
-  std::vector<std::string> tables;   ///< One `exists` statement per table that was written.
+  std::vector<std::string> tables;   ///< One `exists` statement per table that was written; empty: it may not be asked.
   std::vector<written> writes;
 };
 
@@ -195,15 +196,17 @@ void transaction::state::wrote(std::string_view exists) {
 }
 
 // A savepoint that was rolled back has taken rows along, or none: asked in the same round trip as COMMIT. Each table is
-// asked for the rows that were written to it: the same event may have gone to another one. Returns the tables.
+// asked for the rows that were written to it: the same event may have gone to another one. A table that this role may
+// not read is not asked, because that would fail the transaction. Returns the tables that are.
 std::vector<std::size_t> transaction::state::add_existence_checks() {
   std::vector<std::size_t> asked;
   if (!rows_may_be_gone()) return asked;
   for (std::size_t table = 0; table < tables.size(); ++table) {
     std::vector<std::optional<std::string_view>> ids;
     std::vector<std::optional<std::string_view>> tokens;
-    for (auto const& w : writes) {
-      for (std::size_t i = 0; w.table == table && i < w.observer->size(); ++i) {
+    for (auto& w : writes) {
+      if (w.table == table && tables[table].empty()) w.uncertain = true;
+      for (std::size_t i = 0; w.table == table && !w.uncertain && i < w.observer->size(); ++i) {
         ids.emplace_back(w.observer->event_id(i));
         tokens.emplace_back(w.observer->token(i));
       }
@@ -274,10 +277,10 @@ void transaction::state::commit() {
                 "25P02"};
   }
   if (seen->setbacks_at_commit() != setbacks) {  // a savepoint was queued, and rolled back
-    return end([](transaction_observer& o) { o.committed_in_part(); });
+    return end([](written const& w) { w.observer->committed_in_part(); });
   }
   for (std::size_t i = 0; i < asked.size(); ++i) note_absences(asked[i], replies.results[first_check + i].get());
-  end([](transaction_observer& o) { o.committed(); });
+  end([](written const& w) { w.uncertain ? w.observer->committed_in_part() : w.observer->committed(); });
 }
 
 void transaction::state::commit_failed(driver::replies const& replies) {

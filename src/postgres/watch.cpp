@@ -19,8 +19,9 @@ void watch::enlist(std::shared_ptr<transaction_observer> observer) {
   observers_.push_back(std::move(observer));
 }
 
-bool watch::reaches(std::string_view table_id) const noexcept {
-  return std::ranges::find(reached_, table_id) != reached_.end();
+watch::reach const* watch::find(std::string_view table_id) const noexcept {
+  auto const r = std::ranges::find(reached_, table_id, &reach::table_id);
+  return r == reached_.end() ? nullptr : &*r;
 }
 
 // Called by libpq on the thread that uses the connection. Nothing here throws or uses the connection, but what it tells

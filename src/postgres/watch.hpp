@@ -32,9 +32,15 @@ class watch {
   /// It is certain that no transaction is open.
   void idle() noexcept;
 
-  /// Stores that this connection is known to reach, by the identity of their table.
-  [[nodiscard]] bool reaches(std::string_view table_id) const noexcept;
-  void set_reaches(std::string_view table_id) { reached_.emplace_back(table_id); }
+  /// What is known about a table that this connection reaches.
+  struct reach {
+    std::string table_id;
+    bool may_look;  ///< Its role sees the rows that it has written.
+  };
+
+  /// Null if it is not known yet that the connection reaches the table.
+  [[nodiscard]] reach const* find(std::string_view table_id) const noexcept;
+  reach const* add(reach r) { return &reached_.emplace_back(std::move(r)); }
 
  private:
   static int on_event(PGEventId id, void* info, void* self) noexcept;
@@ -49,7 +55,7 @@ class watch {
   void end_in_doubt() noexcept;
 
   std::vector<std::shared_ptr<transaction_observer>> observers_;
-  std::vector<std::string> reached_;
+  std::vector<reach> reached_;
   bool open_ = false;   ///< A transaction is, as far as tags tell.
   bool whole_ = false;  ///< It was seen from its beginning.
   bool savepoints_ = false;

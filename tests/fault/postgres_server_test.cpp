@@ -447,6 +447,66 @@ TEST_F(PostgresServer, OurOwnStatementsDoNotCareForTheDefaults) {
   db.execute("DROP OWNED BY strict" + db.schema() + "; DROP ROLE strict" + db.schema());
 }
 
+// The rights of a role that only writes, as docs/reference/postgres.md lists them; then without the last of them.
+TEST_F(PostgresServer, AWriterThatMayNotReadTheTableCommitsAfterASavepoint) {
+  auto const role = "writer_" + db.schema();
+  auto o = options(db.open());
+  tally hot;
+  o.listeners = {};
+  o.listeners.on("t", [&](delivery const& d) {
+    if (d.source == source::hot) hot.add(d.id);
+    seen.add(d.id);
+  });
+  auto n = multi_node(std::move(o));
+  n.start();
+  db.execute("CREATE ROLE " + role + " LOGIN");
+  db.execute("CREATE TABLE " + db.table("orders") + " (id int)");
+  db.execute("GRANT ALL ON " + db.table("orders") + " TO " + role);
+  db.execute("GRANT USAGE ON SCHEMA " + db.schema() + " TO " + role);
+  db.execute("GRANT INSERT ON " + db.table() + " TO " + role);
+  std::size_t expected = 0;
+  auto const go = [&](std::string const& id) {
+    postgres::connection c{db.connection() + " user=" + role};
+    for (auto const how : {postgres::travel::direct, postgres::travel::pipelined}) {
+      postgres::transaction tx{c, how};
+      n.writer().write(tx, "t", "1", {.id = id + std::to_string(++expected)});
+      tx.enqueue("SAVEPOINT s");
+      tx.enqueue("INSERT INTO " + db.table("orders") + " VALUES (1)");
+      n.writer().write(tx, "t", "1", {.id = "undone"});
+      tx.flush();
+      tx.enqueue("ROLLBACK TO s");
+      tx.flush();
+      tx.enqueue("INSERT INTO " + db.table("orders") + " VALUES (2)");
+      tx.commit();
+    }
+    ASSERT_TRUE(seen.reach(expected));
+    ASSERT_TRUE(settled());
+  };
+  {
+    postgres::connection c{db.connection() + " user=" + role};
+    postgres::transaction tx{c};
+    auto const e = thrown_by([&] { n.writer().write(tx, "t", "1"); });
+    EXPECT_EQ(e.sqlstate(), "42501") << e.what();
+    EXPECT_THAT(e.what(), HasSubstr("GRANT SELECT"));
+    EXPECT_NO_THROW(tx.enqueue("INSERT INTO " + db.table("orders") + " VALUES (3)")) << "the transaction lives";
+  }
+  db.execute("GRANT SELECT ON " + db.table("outbox_meta") + " TO " + role);
+  go("blind");
+  EXPECT_EQ(hot.total(), 0U) << "nobody may ask whether the rows are there, so the poller decides";
+  db.execute("GRANT SELECT (event_id, locked_by) ON " + db.table() + " TO " + role);
+  go("seeing");
+  EXPECT_EQ(hot.total(), 2U);
+  db.execute("ALTER TABLE " + db.table() + " ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON " + db.table() +
+             " FOR INSERT WITH CHECK (true)");
+  go("filtered");
+  EXPECT_EQ(hot.total(), 2U) << "it would see no row";
+  EXPECT_EQ(seen.total(), 6U);
+  EXPECT_EQ(seen.of("undone"), 0);
+  EXPECT_EQ(db.ask("SELECT count(*) FROM " + db.table("orders") + " WHERE id = 2"), "6");
+  n.stop();
+  db.execute("DROP OWNED BY " + role + "; DROP ROLE " + role);
+}
+
 TEST_F(PostgresServer, ZonesDoNotMoveInstants) {
   auto const s = db.open();
   auto n = multi_node(options(s));

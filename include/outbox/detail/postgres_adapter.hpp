@@ -25,7 +25,7 @@ class OUTBOX_POSTGRES_EXPORT caller_connection : public sql::connection {
   [[nodiscard]] virtual pg_conn* raw() const noexcept = 0;
 
   /// The write whose observer was enlisted last goes to one table; the statement `exists` asks which of its rows are
-  /// there.
+  /// there. It is empty if the connection's role may not ask.
   virtual void wrote(std::string_view exists);
 };
 
