@@ -59,7 +59,8 @@ struct options {
   /// false.
   bool notify = false;
 
-  /// Where warnings of `open()` and of the connection for notifications go. Default: standard error.
+  /// Where warnings of the store go: of `open()`, of the connection for notifications, and of a `transaction` that SQL
+  /// committed before its events were sent. Called on the thread that does these things. Default: standard error.
   log_function log = log_to_stderr;
 };
 

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "core/instants.hpp"
+#include "postgres/watch.hpp"
 
 namespace outbox::inline v0::postgres {
 namespace {
@@ -105,7 +106,12 @@ bool ended_by_server(std::string_view state) noexcept {
 
 caller_connection::caller_connection() = default;
 caller_connection::~caller_connection() = default;
-void caller_connection::wrote(std::string_view /*exists*/) {}
+void caller_connection::writes_to(write_target const& /*to*/) {}
+void caller_connection::insert(std::string_view sql, std::span<sql::value const> values, std::size_t rows) {
+  auto const inserted = execute(sql, values, {});
+  if (inserted >= static_cast<std::int64_t>(rows) || raw() == nullptr) return;
+  if (auto* const seen = watch::of(raw())) seen->doubt_rows();
+}
 
 std::string one_line(char const* text) {
   std::string s{text == nullptr ? "" : text};

@@ -66,6 +66,8 @@ class result_rows {
 struct statement {
   std::string sql;
   parameters values;
+  std::size_t rows = 0;   ///< Events that it inserts.
+  std::size_t write = 0;  ///< Whose they are: a write of the transaction's.
 };
 
 /// A connection through which statements travel, many in one round trip.

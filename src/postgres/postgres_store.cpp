@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <outbox/error.hpp>
@@ -53,7 +54,7 @@ class postgres_store final : public sql::sql_store {
         table_{o.table},
         schema_{std::move(schema)},
         full_name_{schema_ + "." + table_},
-        log_{o.log},
+        log_{std::make_shared<log_function const>(o.log)},
         pool_{std::move(connection), o.connections, o.timeout} {
     if (o.notify) wake_.emplace(pool_.connection_string(), o.timeout, table_id_, std::move(o.log));
   }
@@ -97,7 +98,7 @@ class postgres_store final : public sql::sql_store {
 
  private:
   /// Runs `f` on the caller's connection. Throws `error` (wrong_transaction) if it is not to this database.
-  void with_caller(transaction_ref tx, work const& f);
+  void with_caller(transaction_ref tx, std::function<void(caller_connection&)> const& f);
 
   // Conflicts with others are tried again, a few times.
   template <class F>
@@ -124,14 +125,14 @@ class postgres_store final : public sql::sql_store {
   void advise_on_order() noexcept;
   [[nodiscard]] bool check_reaches(caller_connection& c) const;
   [[nodiscard]] bool ask_about_table(caller_connection& c) const;
-  void insert_one(sql::connection& c, insertion const& i) const;
+  void insert_one(caller_connection& c, insertion const& i) const;
 
   sql::array_statements arrays_;
   std::string table_id_;
   std::string table_;
   std::string schema_;
   std::string full_name_;
-  log_function log_;
+  std::shared_ptr<log_function const> log_;  ///< Transactions that were written to share it.
   std::atomic<bool> order_looked_at_ = false;
   pool pool_;
   std::optional<wake_line> wake_;
@@ -188,18 +189,18 @@ bool postgres_store::ask_about_table(caller_connection& c) const {
   return may_look;
 }
 
-void postgres_store::with_caller(transaction_ref tx, work const& f) {
+void postgres_store::with_caller(transaction_ref tx, std::function<void(caller_connection&)> const& f) {
   if (tx.kind() != "postgres")
     throw error{errc::wrong_transaction, "a PostgreSQL store needs a PostgreSQL transaction"};
   tx.run([&](sql::connection& on) {
     auto& c = static_cast<caller_connection&>(on);
     bool const may_look = check_reaches(c);
-    c.wrote(may_look ? std::string_view{arrays_.exists} : std::string_view{});
+    c.writes_to({table_, may_look ? std::string_view{arrays_.exists} : std::string_view{}, log_});
     f(c);
   });
 }
 
-void postgres_store::insert_one(sql::connection& c, insertion const& i) const {
+void postgres_store::insert_one(caller_connection& c, insertion const& i) const {
   using due = sql::insert_shape::due;
   auto const or_null = [](std::string const& s) { return s.empty() ? value{} : value{std::string_view{s}}; };
   auto const& e = i.what->record();
@@ -229,11 +230,11 @@ void postgres_store::insert_one(sql::connection& c, insertion const& i) const {
                                  json ? value{} : value{std::string_view{e.content_type}},
                                  json ? value{} : value{sql::blob{e.payload}}});
   }
-  c.execute(arrays_.insert_one.at(shape.index()), values, {});
+  c.insert(arrays_.insert_one.at(shape.index()), values, 1);
 }
 
 void postgres_store::insert(transaction_ref tx, std::span<insertion const> rows) {
-  with_caller(tx, [&](sql::connection& c) {
+  with_caller(tx, [&](caller_connection& c) {
     if (rows.size() == 1) {
       insert_one(c, rows.front());
       return;
@@ -247,7 +248,7 @@ void postgres_store::insert(transaction_ref tx, std::span<insertion const> rows)
         columns.add(rows[at]);
         bytes += rows[at].what->size_bytes();
       }
-      c.execute(arrays_.insert_many.at(columns.statement()), columns.values(), {});
+      c.insert(arrays_.insert_many.at(columns.statement()), columns.values(), at - first);
     }
   });
 }
@@ -314,14 +315,14 @@ claim_reply postgres_store::claim_or_isolate(driver& d, claim_request request) {
 
 // Once, when there is a backlog. What was claimed is claimed, so nothing that fails here matters.
 void postgres_store::advise_on_order() noexcept {
-  if (!log_ || order_looked_at_.exchange(true)) return;
+  if (!*log_ || order_looked_at_.exchange(true)) return;
   try {
     bool there = false;
     with_reader([&](sql::connection& c) { there = order_index(c, table_, schema_).value_or(false); });
     if (there) return;
-    log_(log_level::warning, "events wait in order, and table '" + table_ + "' has no valid index " + table_ +
-                                 "_in_order: each claim reads and sorts all that is pending. Open the store with "
-                                 ".ordered = true, or run schema/postgres/ordered.sql");
+    (*log_)(log_level::warning, "events wait in order, and table '" + table_ + "' has no valid index " + table_ +
+                                    "_in_order: each claim reads and sorts all that is pending. Open the store with "
+                                    ".ordered = true, or run schema/postgres/ordered.sql");
   } catch (std::exception const&) {
     order_looked_at_ = false;
   }

@@ -35,10 +35,17 @@ class session {
   driver statements;
 };
 
+// A table that was written.
+struct target {
+  std::string name;
+  std::string exists;  ///< Empty: it may not be asked.
+  std::weak_ptr<log_function const> log;
+};
+
 // What one call of `write()` left behind.
 struct written {
   static constexpr std::size_t no_table = SIZE_MAX;
-  std::shared_ptr<transaction_observer> observer;
+  std::shared_ptr<transaction_observer> observer;  ///< May be null.
   std::size_t table = no_table;  ///< Of `transaction::state::tables`; none until the store says that it writes.
   bool uncertain = false;        ///< Which of its rows are there cannot be found out.
 };
@@ -59,7 +66,8 @@ struct transaction::state final : caller_connection {
   std::int64_t execute(std::string_view sql, std::span<sql::value const> values,
                        sql::row_function const& on_row) override;
   pg_conn* raw() const noexcept override { return conn; }
-  void wrote(std::string_view exists) override;
+  void writes_to(write_target const& to) override;
+  void insert(std::string_view sql, std::span<sql::value const> values, std::size_t rows) override;
 
   // Whoever is told may begin another transaction on the connection.
   template <class F>
@@ -69,7 +77,9 @@ struct transaction::state final : caller_connection {
     early.clear();
     if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF) PQexitPipelineMode(conn);
     auto const told = std::exchange(writes, {});
-    for (auto const& w : told) tell(w);
+    for (auto const& w : told) {
+      if (w.observer) tell(w);
+    }
   }
   void end_rolled_back() noexcept {
     end([](written const& w) { w.observer->rolled_back(); });
@@ -80,13 +90,18 @@ struct transaction::state final : caller_connection {
 
   [[nodiscard]] bool pipelined() const noexcept { return how == travel::pipelined; }
   [[nodiscard]] bool rows_may_be_gone() const noexcept { return seen->setbacks() != setbacks; }
-  void wait_with(std::string_view sql, std::span<sql::value const> values);
+  void wait_with(statement s);
   void restore_early();
   [[nodiscard]] std::vector<std::size_t> add_existence_checks();
   void note_absences(std::size_t table, PGresult* answer) const;
   void check_may_commit();
   [[nodiscard]] bool ended_by_others() const noexcept;
   [[noreturn]] void give_up_what_waits();
+  void roll_back_what_is_open() noexcept;
+  [[nodiscard]] bool committed_by_others() const noexcept;
+  [[nodiscard]] std::size_t unsent_events(std::size_t table) const noexcept;
+  void say_what_is_lost() const noexcept;
+  void note_suppressed(std::span<statement const> sent, std::span<result_handle const> answers);
   [[noreturn]] void commit_failed(driver::replies const& replies);
 
   PGconn* conn;
@@ -94,7 +109,9 @@ struct transaction::state final : caller_connection {
   std::optional<driver> borrowed;  ///< For a handle of the application's.
   driver& line;
   watch* seen = nullptr;
-  std::uint64_t setbacks = 0;      ///< Of the connection, when this one began.
+  std::uint64_t setbacks = 0;  ///< Of the connection, when this one began. So are the next two.
+  std::uint64_t commits = 0;
+  std::uint64_t ends = 0;
   bool begun = false;              ///< BEGIN was sent.
   bool over = false;               ///< The observers know.
   bool failed = false;             ///< What was sent for it failed: it can only be rolled back.
@@ -102,7 +119,7 @@ struct transaction::state final : caller_connection {
   std::size_t waiting_bytes = 0;
   std::vector<statement> early;      ///< Such events that were sent behind a savepoint all the same.
   std::uint64_t early_setbacks = 0;  ///< When they were sent.
-  std::vector<std::string> tables;   ///< One `exists` statement per table that was written; empty: it may not be asked.
+  std::vector<target> tables;
   std::vector<written> writes;
 };
 
@@ -114,6 +131,8 @@ void transaction::state::begin() {
   seen = watch::of(conn);
   if (seen == nullptr) throw error{errc::unavailable, "libpq has no memory for an event procedure"};
   seen->idle();
+  commits = seen->commits();
+  ends = seen->ends();
   if (pipelined()) {
     setbacks = seen->setbacks();
     waiting.push_back(plain("BEGIN"));
@@ -131,28 +150,41 @@ bool transaction::state::in_transaction() const noexcept {
   return postgres::in_transaction(conn);
 }
 
-void transaction::state::wait_with(std::string_view sql, std::span<sql::value const> values) {
-  waiting.push_back({std::string{sql}, parameters{values}});
-  waiting_bytes += sql.size() + waiting.back().values.bytes();
+void transaction::state::wait_with(statement s) {
+  waiting_bytes += s.sql.size() + s.values.bytes();
+  waiting.push_back(std::move(s));
   if (waiting_bytes > longest_queue) flush();
 }
 
 void transaction::state::enqueue(std::string_view sql, std::span<sql::value const> values) {
-  if (pipelined()) return wait_with(sql, values);
+  if (pipelined()) return wait_with({std::string{sql}, parameters{values}});
   line.execute(sql, values, {});
 }
 
-// A statement whose answer is not asked for may wait for COMMIT. Not if there is a savepoint: what is rolled back to it
-// must not be sent afterwards.
 std::int64_t transaction::state::execute(std::string_view sql, std::span<sql::value const> values,
                                          sql::row_function const& on_row) {
-  bool const may_wait = pipelined() || !seen->savepoints();
-  if (!on_row && may_wait) {
-    wait_with(sql, values);
-    return 0;
-  }
-  if (pipelined() || !on_row) flush();
+  if (pipelined()) flush();
   return line.execute(sql, values, on_row);
+}
+
+// Nobody needs the answer at once, so it may wait for COMMIT. Not if there is a savepoint: what is rolled back to it
+// must not be sent afterwards.
+void transaction::state::insert(std::string_view sql, std::span<sql::value const> values, std::size_t rows) {
+  statement s{std::string{sql}, parameters{values}, rows, writes.size() - 1};
+  if (pipelined() || !seen->savepoints()) return wait_with(std::move(s));
+  flush();
+  note_suppressed(std::span{&s, 1}, line.travel_or_throw(std::span{&s, 1}));
+}
+
+// A trigger or a rule of the table's owner may have kept rows out, or put them elsewhere. What is sent a second time
+// leaves out the rows that are there; then it is the question at COMMIT that counts.
+void transaction::state::note_suppressed(std::span<statement const> sent, std::span<result_handle const> answers) {
+  for (std::size_t i = 0; i < std::min(sent.size(), answers.size()); ++i) {
+    auto const& s = sent[i];
+    bool const again = s.sql.ends_with(unless_there);
+    if (again || result_rows{answers[i].get()}.changed() >= static_cast<std::int64_t>(s.rows)) continue;
+    writes[s.write].uncertain = true;
+  }
 }
 
 void transaction::state::flush() {
@@ -170,6 +202,7 @@ void transaction::state::flush() {
     failed = true;
     throw *replies.failure;
   }
+  note_suppressed(sent, replies.results);
   if (!behind_savepoint) return;
   // They were written before the savepoint and must not be rolled back with it.
   early = std::move(sent);
@@ -187,11 +220,13 @@ void transaction::state::restore_early() {
   waiting = std::move(all);
 }
 
-// The observer of a write is enlisted first; then the store says which table it writes to.
-void transaction::state::wrote(std::string_view exists) {
-  auto const known = std::ranges::find(tables, exists);
+// The observer of a write is enlisted first, if it has one; then the store says which table it writes to.
+void transaction::state::writes_to(write_target const& to) {
+  auto const known =
+      std::ranges::find_if(tables, [&](target const& t) { return t.name == to.table && t.exists == to.exists; });
   auto const table = static_cast<std::size_t>(known - tables.begin());
-  if (known == tables.end()) tables.emplace_back(exists);
+  if (known == tables.end()) tables.push_back({std::string{to.table}, std::string{to.exists}, to.log});
+  if (writes.empty() || writes.back().table != written::no_table) writes.push_back({});
   for (auto w = writes.rbegin(); w != writes.rend() && w->table == written::no_table; ++w) w->table = table;
 }
 
@@ -205,15 +240,16 @@ std::vector<std::size_t> transaction::state::add_existence_checks() {
     std::vector<std::optional<std::string_view>> ids;
     std::vector<std::optional<std::string_view>> tokens;
     for (auto& w : writes) {
-      if (w.table == table && tables[table].empty()) w.uncertain = true;
-      for (std::size_t i = 0; w.table == table && !w.uncertain && i < w.observer->size(); ++i) {
+      if (w.table != table || !w.observer) continue;
+      if (tables[table].exists.empty()) w.uncertain = true;
+      for (std::size_t i = 0; !w.uncertain && i < w.observer->size(); ++i) {
         ids.emplace_back(w.observer->event_id(i));
         tokens.emplace_back(w.observer->token(i));
       }
     }
     if (ids.empty()) continue;
     sql::value const values[] = {sql::text_array{ids}, sql::text_array{tokens}};
-    waiting.push_back({tables[table], parameters{values}});
+    waiting.push_back({tables[table].exists, parameters{values}});
     asked.push_back(table);
   }
   return asked;
@@ -229,7 +265,8 @@ void transaction::state::note_absences(std::size_t table, PGresult* answer) cons
   std::set<std::pair<std::string_view, std::string_view>> present;
   for (int row = 0; row < PQntuples(answer); ++row) present.emplace(text(row, 0), text(row, 1));
   for (auto w = writes.rbegin(); w != writes.rend(); ++w) {
-    for (std::size_t i = 0; w->table == table && i < w->observer->size(); ++i) {
+    if (w->table != table || !w->observer || w->uncertain) continue;
+    for (std::size_t i = 0; i < w->observer->size(); ++i) {
       if (present.erase({w->observer->event_id(i), w->observer->token(i)}) == 0) w->observer->absent(i);
     }
   }
@@ -247,17 +284,64 @@ void transaction::state::check_may_commit() {
   if (ended_by_others()) give_up_what_waits();
 }
 
-// What is sent outside of the transaction would be committed by itself.
+// What is sent outside of the transaction would be committed by itself, or by the next one.
 bool transaction::state::ended_by_others() const noexcept {
-  return begun && PQstatus(conn) == CONNECTION_OK && PQtransactionStatus(conn) == PQTRANS_IDLE;
+  if (!begun || PQstatus(conn) != CONNECTION_OK) return false;
+  return PQtransactionStatus(conn) == PQTRANS_IDLE || seen->ends() != ends;
+}
+
+bool transaction::state::committed_by_others() const noexcept {
+  if (!begun || PQstatus(conn) != CONNECTION_OK) return false;
+  if (seen->commits() != commits) return true;
+  // Without a trace of how it ended. One that failed has left one, on its way here or on the connection.
+  return !pipelined() && !failed && !rows_may_be_gone() && PQtransactionStatus(conn) == PQTRANS_IDLE;
+}
+
+std::size_t transaction::state::unsent_events(std::size_t table) const noexcept {
+  std::size_t events = 0;
+  for (auto const& s : waiting) {
+    if (s.rows > 0 && writes[s.write].table == table) events += s.rows;
+  }
+  return events;
+}
+
+void transaction::state::roll_back_what_is_open() noexcept {
+  if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF) PQexitPipelineMode(conn);
+  if (PQstatus(conn) != CONNECTION_OK || PQtransactionStatus(conn) == PQTRANS_IDLE) return;
+  result_handle const done{PQexec(conn, "ROLLBACK")};
 }
 
 void transaction::state::give_up_what_waits() {
-  auto const unsent = waiting.size();
+  std::size_t events = 0;
+  for (std::size_t table = 0; table < tables.size(); ++table) events += unsent_events(table);
+  auto const others = static_cast<std::size_t>(std::ranges::count(waiting, std::size_t{0}, &statement::rows));
+  std::string text =
+      committed_by_others()
+          ? "SQL on the connection has committed or prepared the transaction before commit() was called"
+          : "SQL on the connection, or a reset of it, has ended the transaction before commit() was called";
+  if (events + others > 0) {
+    text += ". What had not been sent by then is lost: events: " + std::to_string(events) +
+            ", other statements: " + std::to_string(others);
+  }
+  roll_back_what_is_open();  // the next one, after AND CHAIN
   end_in_doubt();
-  std::string text = "a statement of the application's, or a reset, has ended the transaction: how, is not known";
-  if (unsent > 0) text += "; what had not been sent is lost (statements: " + std::to_string(unsent) + ")";
   throw error{errc::no_transaction, text};
+}
+
+// Nobody asks for an answer any more, so the log gets it.
+void transaction::state::say_what_is_lost() const noexcept {
+  for (std::size_t table = 0; table < tables.size(); ++table) {
+    auto const events = unsent_events(table);
+    auto const log = tables[table].log.lock();
+    if (events == 0 || !log || !*log) continue;
+    try {
+      (*log)(log_level::error,
+             "a postgres::transaction was committed or prepared by SQL on its connection instead of commit(): "
+             "events of table '" +
+                 tables[table].name + "' that had not been sent by then are lost: " + std::to_string(events));
+    } catch (...) {  // NOLINT(bugprone-empty-catch): a log that throws must not harm the caller
+    }
+  }
 }
 
 void transaction::state::commit() {
@@ -276,6 +360,7 @@ void transaction::state::commit() {
     throw error{errc::store_failure, "the transaction was rolled back by the server: a statement in it had failed",
                 "25P02"};
   }
+  note_suppressed(sent, replies.results);
   if (seen->setbacks_at_commit() != setbacks) {  // a savepoint was queued, and rolled back
     return end([](written const& w) { w.observer->committed_in_part(); });
   }
@@ -294,16 +379,16 @@ void transaction::state::commit_failed(driver::replies const& replies) {
   throw error{errc::commit_in_doubt, e.what(), std::string{e.sqlstate()}};
 }
 
+// A connection that is lost has rolled back, or will when the server notices.
 void transaction::state::rollback() noexcept {
   if (over) return;
-  if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF) PQexitPipelineMode(conn);
-  bool const alive = PQstatus(conn) == CONNECTION_OK;
-  if (alive && begun && !pipelined() && !failed && !rows_may_be_gone() && PQtransactionStatus(conn) == PQTRANS_IDLE) {
-    return end_in_doubt();  // ended by a statement of the application's
+  if (!committed_by_others()) {
+    roll_back_what_is_open();
+    return end_rolled_back();
   }
-  // A connection that is lost has rolled back, or will when the server notices.
-  if (alive && begun) result_handle const done{PQexec(conn, "ROLLBACK")};
-  end_rolled_back();
+  say_what_is_lost();
+  roll_back_what_is_open();  // the next one, after AND CHAIN
+  end_in_doubt();
 }
 
 transaction::transaction(pg_conn* connection, travel how) : state_{std::make_unique<state>(connection, how)} {

@@ -61,6 +61,8 @@ void watch::on_result(PGresult const* r) noexcept {
 void watch::on_tag(std::string_view tag) noexcept {
   if (tag == "COMMIT") {
     open_ = false;
+    ++commits_;
+    ++ends_;
     setbacks_at_commit_ = setbacks_;
     if (suspect_) return end([](transaction_observer& o) { o.committed_in_part(); });
     end([](transaction_observer& o) { o.committed(); });
@@ -68,6 +70,7 @@ void watch::on_tag(std::string_view tag) noexcept {
     note_setback();
     if (savepoints()) return;
     open_ = false;
+    ++ends_;
     end([](transaction_observer& o) { o.rolled_back(); });
   } else if (tag == "BEGIN" || tag == "START TRANSACTION") {
     note_setback();
@@ -78,6 +81,8 @@ void watch::on_tag(std::string_view tag) noexcept {
   } else if (tag == "PREPARE TRANSACTION") {
     note_setback();
     open_ = false;
+    ++commits_;
+    ++ends_;
     end_in_doubt();
   }
 }

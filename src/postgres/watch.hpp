@@ -29,6 +29,14 @@ class watch {
   [[nodiscard]] std::uint64_t setbacks() const noexcept { return setbacks_; }
   [[nodiscard]] std::uint64_t setbacks_at_commit() const noexcept { return setbacks_at_commit_; }  ///< The last one.
 
+  /// How often on this connection a transaction was committed or prepared, and how often one ended, as far as tags tell
+  /// for certain: with AND CHAIN the next one is open already.
+  [[nodiscard]] std::uint64_t commits() const noexcept { return commits_; }
+  [[nodiscard]] std::uint64_t ends() const noexcept { return ends_; }
+
+  /// Rows of the open transaction were suppressed when they were inserted.
+  void doubt_rows() noexcept { suspect_ = true; }
+
   /// It is certain that no transaction is open.
   void idle() noexcept;
 
@@ -59,9 +67,11 @@ class watch {
   bool open_ = false;   ///< A transaction is, as far as tags tell.
   bool whole_ = false;  ///< It was seen from its beginning.
   bool savepoints_ = false;
-  bool suspect_ = false;  ///< A setback since the first observer was enlisted.
+  bool suspect_ = false;  ///< Rows that were written since the first observer was enlisted may not be there.
   std::uint64_t setbacks_ = 0;
   std::uint64_t setbacks_at_commit_ = 0;
+  std::uint64_t commits_ = 0;
+  std::uint64_t ends_ = 0;
 };
 
 }  // namespace outbox::inline v0::postgres

@@ -324,6 +324,41 @@ TYPED_TEST(PostgresJoin, I1_AConnectionCutAfterCommitLosesNothing) {
   EXPECT_EQ(this->rows("orders"), "1");
 }
 
+// A trigger of the table's owner that keeps rows out, which only the number of inserted rows tells.
+TYPED_TEST(PostgresJoin, I2_ARowThatATriggerSuppressesIsNotDelivered) {
+  this->db.execute("CREATE FUNCTION " + this->db.table("suppress") +
+                   "() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.event_id LIKE 'gone%' THEN RETURN NULL; END "
+                   "IF; RETURN NEW; END $$");
+  this->db.execute("CREATE TRIGGER suppress BEFORE INSERT ON " + this->db.table() + " FOR EACH ROW EXECUTE FUNCTION " +
+                   this->db.table("suppress") + "()");
+  auto const put = [&](std::vector<std::string> const& ids, bool behind_savepoint) {
+    std::vector<event> events;
+    for (auto const& id : ids) events.push_back(event::json("t", "1", {.id = id}));
+    this->client.begin();
+    if (behind_savepoint) this->client.execute("SAVEPOINT s");
+    this->client.join([&](auto& tx) {
+      if (events.size() == 1) {
+        this->box->writer().write(tx, events.front());
+      } else {
+        this->box->writer().write_all(tx, events);
+      }
+    });
+    this->client.commit();
+  };
+  put({"gone1"}, false);
+  put({"gone2"}, true);
+  put({"kept1", "gone3", "kept2"}, false);
+  put({"kept3", "gone4", "kept4"}, true);
+  ASSERT_TRUE(this->seen.reach(4));
+  ASSERT_TRUE(this->all_settled());
+  ASSERT_TRUE(this->nothing_held());
+  EXPECT_EQ(this->seen.total(), 4U);
+  for (auto const* const id : {"kept1", "kept2", "kept3", "kept4"}) EXPECT_EQ(this->seen.of(id), 1) << id;
+  put({"kept5"}, false);
+  ASSERT_TRUE(this->seen.reach(5));
+  EXPECT_EQ(this->hot.of("kept5"), 1) << "the next transaction is not in doubt";
+}
+
 TYPED_TEST(PostgresJoin, ANodeThatIsGoneFirstIsNotMissed) {
   this->client.begin();
   this->write("a");
@@ -607,6 +642,68 @@ TEST_F(PostgresTransaction, OneEndedBySqlSaysSo) {
     EXPECT_EQ(e.code(), errc::no_transaction);
     EXPECT_THAT(e.what(), ::testing::HasSubstr("had not been sent"));
   }
+}
+
+// A destructor cannot throw, so it goes to the log.
+TEST_F(PostgresTransaction, OneThatSqlCommittedSaysWhatIsLost) {
+  std::vector<std::string> said;
+  auto o = db.options();
+  o.log = [&](log_level level, std::string_view text) {
+    if (level == log_level::error) said.emplace_back(text);
+  };
+  auto n = writer_only({.store = postgres::open(db.connection(), o), .log = nullptr});
+  postgres::connection c{db.connection()};
+  int order = 0;
+  for (auto const* const sql : {"COMMIT", "COMMIT AND CHAIN"}) {
+    for (bool const destroyed : {false, true}) {
+      said.clear();
+      {
+        postgres::transaction tx{c};
+        c.execute(insert(++order));
+        n.writer().write(tx, "t", "1");
+        n.writer().write_all(tx, std::vector{event::json("t", "1"), event::json("t", "2")});
+        c.execute(sql);
+        if (PQtransactionStatus(c.handle()) == PQTRANS_INTRANS) c.execute(insert(1000));
+        if (!destroyed) tx.rollback();
+      }
+      EXPECT_THAT(said, ::testing::ElementsAre(::testing::AllOf(::testing::HasSubstr("'outbox_event'"),
+                                                                ::testing::HasSubstr("are lost: 3"))))
+          << sql;
+      EXPECT_EQ(PQtransactionStatus(c.handle()), PQTRANS_IDLE) << sql;
+      EXPECT_EQ(rows("orders"), std::to_string(order)) << "what SQL began is rolled back";
+    }
+  }
+  said.clear();
+  for (auto const* const sql : {"ROLLBACK", "ROLLBACK AND CHAIN", "SELECT 1"}) {
+    postgres::transaction tx{c};
+    n.writer().write(tx, "t", "1");
+    check(c.handle(), sql);
+  }
+  EXPECT_THAT(said, ::testing::IsEmpty()) << "nothing was committed, so nothing is lost";
+  EXPECT_EQ(rows("outbox_event"), "0");
+}
+
+// The next transaction is open already, and what was written for the last one must not go into it.
+TEST_F(PostgresTransaction, I2_OneThatWasChainedBySqlSaysSo) {
+  postgres::connection c{db.connection()};
+  for (auto const* const sql : {"COMMIT AND CHAIN", "ROLLBACK AND CHAIN"}) {
+    for (bool const by_flush : {false, true}) {
+      postgres::transaction tx{c};
+      box->writer().write(tx, "t", "1");
+      c.execute(sql);
+      try {
+        by_flush ? tx.flush() : tx.commit();
+        FAIL() << "accepted after " << sql;
+      } catch (error const& e) {
+        EXPECT_EQ(e.code(), errc::no_transaction) << e.what();
+        EXPECT_THAT(e.what(), ::testing::HasSubstr("events: 1"));
+      }
+      EXPECT_FALSE(tx.active());
+      EXPECT_EQ(PQtransactionStatus(c.handle()), PQTRANS_IDLE);
+    }
+  }
+  ASSERT_TRUE(nothing_held());
+  EXPECT_EQ(rows("outbox_event"), "0");
 }
 
 // What was written before a savepoint outlives it, however often that is rolled back and whatever is sent in between.

@@ -5,14 +5,23 @@
 #include <optional>
 #include <outbox/detail/postgres_export.hpp>
 #include <outbox/error.hpp>
+#include <outbox/log.hpp>
 #include <outbox/sql/connection.hpp>
 #include <outbox/transaction.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 
 struct pg_conn;
 
 namespace outbox::inline v0::postgres {
+
+/// Where a write goes.
+struct write_target {
+  std::string_view table;                   ///< For messages.
+  std::string_view exists;                  ///< Asks which rows are there; empty: the connection's role may not ask.
+  std::weak_ptr<log_function const> log{};  ///< The store's.
+};
 
 /// A caller's transaction as the store meets it. What `transaction_operations::run` gives for the kind "postgres" must
 /// be one of these.
@@ -24,9 +33,12 @@ class OUTBOX_POSTGRES_EXPORT caller_connection : public sql::connection {
   /// Null if the client does not let it be reached.
   [[nodiscard]] virtual pg_conn* raw() const noexcept = 0;
 
-  /// The write whose observer was enlisted last goes to one table; the statement `exists` asks which of its rows are
-  /// there. It is empty if the connection's role may not ask.
-  virtual void wrote(std::string_view exists);
+  /// The write whose observer was enlisted last goes to this table.
+  virtual void writes_to(write_target const& to);
+
+  /// Inserts events of that write: `rows` of them, unless a trigger or a rule of the table's owner suppresses some.
+  /// Then it is not known which of the rows are there, and the observer is told so when the transaction commits.
+  virtual void insert(std::string_view sql, std::span<sql::value const> values, std::size_t rows);
 };
 
 /// Has the observer told how the open transaction of `connection` ends; false if that cannot be seen.
