@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "core/fork_guard.hpp"
+#include "postgres/migrate.hpp"
 #include "postgres/pool.hpp"
 
 namespace outbox::inline v0::postgres {
@@ -51,16 +52,23 @@ class advisory_lock final : public dispatch_lock {
     }
   }
 
-  // False if somebody else has it.
-  [[nodiscard]] bool try_lock(std::string_view table_id) {
+  enum class outcome : std::int64_t { held_by_another, held_by_older, ours };
+
+  // The lock of the table, exclusively; and that of earlier versions, which hold it exclusively, in shared mode:
+  // nodes of the two versions exclude each other, and nodes on copies of a schema do not.
+  [[nodiscard]] outcome try_lock(std::string_view table_id) {
     auto const key = "outbox dispatch " + std::string{table_id};
-    held_ = false;
-    c_->statements.execute("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", {std::string_view{key}},
-                           [&](sql::row const& r) {
-                             held_ = r.integer(0) != 0;
-                             return false;
-                           });
-    return held_;
+    auto const older = "outbox dispatch " + std::string{older_table_id(table_id)};
+    auto what = outcome::held_by_another;
+    c_->statements.execute(
+        "SELECT CASE WHEN NOT pg_try_advisory_lock(hashtextextended($1, 0)) THEN 0 WHEN NOT "
+        "pg_try_advisory_lock_shared(hashtextextended($2, 0)) THEN 1 ELSE 2 END",
+        {std::string_view{key}, std::string_view{older}}, [&](sql::row const& r) {
+          what = static_cast<outcome>(r.integer(0));
+          return false;
+        });
+    held_ = what == outcome::ours;
+    return what;
   }
 
   // False behind a pooler.
@@ -77,9 +85,8 @@ class advisory_lock final : public dispatch_lock {
 
 }  // namespace
 
-std::unique_ptr<dispatch_lock> try_advisory_lock(std::string const& connection_string, milliseconds timeout,
-                                                 std::string_view table_id, std::string_view incarnation,
-                                                 std::string expire_sql) {
+lock_attempt try_advisory_lock(std::string const& connection_string, milliseconds timeout, std::string_view table_id,
+                               std::string_view incarnation, std::string expire_sql) {
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     auto const forks = core::fork_guard::forks();
     auto lock = std::make_unique<advisory_lock>(connect_own(connection_string, timeout), incarnation, expire_sql);
@@ -90,10 +97,11 @@ std::unique_ptr<dispatch_lock> try_advisory_lock(std::string const& connection_s
           "this mode needs a lock that lasts as long as its session, and a pooler between this node and the server "
           "gives sessions to others: connect to the server itself, or use multi_node"};
     }
-    if (!lock->try_lock(table_id)) return nullptr;
-    return lock;
+    auto const what = lock->try_lock(table_id);
+    if (what == advisory_lock::outcome::ours) return {std::move(lock)};
+    return {nullptr, what == advisory_lock::outcome::held_by_older};
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace outbox::inline v0::postgres

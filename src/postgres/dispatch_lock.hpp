@@ -11,9 +11,15 @@
 
 namespace outbox::inline v0::postgres {
 
-/// Null if somebody else has it. `expire_sql` is `dialect.expire_others`.
-[[nodiscard]] std::unique_ptr<dispatch_lock> try_advisory_lock(std::string const& connection_string,
-                                                               milliseconds timeout, std::string_view table_id,
-                                                               std::string_view incarnation, std::string expire_sql);
+/// What came of an attempt.
+struct lock_attempt {
+  std::unique_ptr<dispatch_lock> lock;  ///< Null if somebody else has it.
+  bool beside_older = false;  ///< That is a node of an earlier version, on this table or on a copy of its schema.
+};
+
+/// `expire_sql` is `dialect.expire_others`.
+[[nodiscard]] lock_attempt try_advisory_lock(std::string const& connection_string, milliseconds timeout,
+                                             std::string_view table_id, std::string_view incarnation,
+                                             std::string expire_sql);
 
 }  // namespace outbox::inline v0::postgres

@@ -218,9 +218,12 @@ std::optional<bool> order_index(sql::connection& c, std::string const& table, st
 }
 
 std::string table_id_sql(std::string const& meta) {
-  return "SELECT value || '/' || (SELECT oid FROM pg_database WHERE datname = current_database()) FROM " + meta +
-         " WHERE name = 'table_id'";
+  return "SELECT value || '/' || (SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || tableoid "
+         "FROM " +
+         meta + " WHERE name = 'table_id'";
 }
+
+std::string_view older_table_id(std::string_view table_id) noexcept { return table_id.substr(0, table_id.rfind('/')); }
 
 void check_options(options const& o) {
   sql::check_table_name(o.table);

@@ -31,9 +31,12 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
 /// Whether the index of schema/postgres/ordered.sql is valid; nothing if the table has none.
 [[nodiscard]] std::optional<bool> order_index(sql::connection& c, std::string const& table, std::string const& schema);
 
-/// Asks for the identity of the table whose companion is `meta`: its own, and that of the database, which may be a
-/// copy.
+/// Asks for the identity of the table whose companion is `meta`: the value that was drawn when it was created, the
+/// number of the database and the number of the companion, because the database and the schema may be copies.
 [[nodiscard]] std::string table_id_sql(std::string const& meta);
+
+/// The identity as earlier versions have it, which copies of a schema in one database share.
+[[nodiscard]] std::string_view older_table_id(std::string_view table_id) noexcept;
 
 /// Throws `error` (invalid_option).
 void check_options(options const& o);

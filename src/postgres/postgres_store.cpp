@@ -70,8 +70,14 @@ class postgres_store final : public sql::sql_store {
   std::size_t release(std::span<owner_token const> tokens, milliseconds lease) override;
 
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
-    return try_advisory_lock(pool_.connection_string(), pool_.timeout(), table_id_, incarnation,
-                             statements().expire_others);
+    auto attempt = try_advisory_lock(pool_.connection_string(), pool_.timeout(), table_id_, incarnation,
+                                     statements().expire_others);
+    bool const said = older_said_.exchange(attempt.beside_older);
+    if (attempt.beside_older && !said) {
+      warn("a node of an earlier version of this library holds the dispatch lock of table '" + table_ +
+           "', or of one in a copy of its schema: this node stands by until that one is stopped");
+    }
+    return std::move(attempt.lock);
   }
 
   instant now() override {
@@ -122,6 +128,7 @@ class postgres_store final : public sql::sql_store {
   static void note_next_due(claim_request const& request, std::span<result_handle const> answers, claim_reply& reply);
   void take(driver& d, claim_request const& request, chosen_rows const& chosen, claim_reply& reply) const;
   [[nodiscard]] statement settle_statement(outcome what, settle_columns const& c) const;
+  void warn(std::string const& text) const noexcept;
   void advise_on_order() noexcept;
   [[nodiscard]] bool check_reaches(caller_connection& c) const;
   [[nodiscard]] bool ask_about_table(caller_connection& c) const;
@@ -134,6 +141,7 @@ class postgres_store final : public sql::sql_store {
   std::string full_name_;
   std::shared_ptr<log_function const> log_;  ///< Transactions that were written to share it.
   std::atomic<bool> order_looked_at_ = false;
+  std::atomic<bool> older_said_ = false;
   pool pool_;
   std::optional<wake_line> wake_;
 };
@@ -313,6 +321,13 @@ claim_reply postgres_store::claim_or_isolate(driver& d, claim_request request) {
   }
 }
 
+void postgres_store::warn(std::string const& text) const noexcept {
+  try {
+    if (*log_) (*log_)(log_level::warning, text);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): logging never harms delivery
+  }
+}
+
 // Once, when there is a backlog. What was claimed is claimed, so nothing that fails here matters.
 void postgres_store::advise_on_order() noexcept {
   if (!*log_ || order_looked_at_.exchange(true)) return;
@@ -320,9 +335,9 @@ void postgres_store::advise_on_order() noexcept {
     bool there = false;
     with_reader([&](sql::connection& c) { there = order_index(c, table_, schema_).value_or(false); });
     if (there) return;
-    (*log_)(log_level::warning, "events wait in order, and table '" + table_ + "' has no valid index " + table_ +
-                                    "_in_order: each claim reads and sorts all that is pending. Open the store with "
-                                    ".ordered = true, or run schema/postgres/ordered.sql");
+    warn("events wait in order, and table '" + table_ + "' has no valid index " + table_ +
+         "_in_order: each claim reads and sorts all that is pending. Open the store with .ordered = true, or run "
+         "schema/postgres/ordered.sql");
   } catch (std::exception const&) {
     order_looked_at_ = false;
   }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "postgres/migrate.hpp"
 #include "postgres/pool.hpp"
 
 namespace outbox::inline v0::postgres {
@@ -16,10 +17,18 @@ using std::chrono::steady_clock;
 // At most a hundred notifications a second: what comes sooner goes with the next.
 constexpr milliseconds spacing{10};
 
+// 61 characters at most: a name may have 63.
 std::string channel_of(std::string_view table_id) {
   std::string name = "outbox_";
-  std::ranges::copy_if(table_id, std::back_inserter(name),
-                       [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
+  std::ranges::copy_if(table_id, std::back_inserter(name), [](char c) { return c != '-'; });
+  std::ranges::replace(name, '/', '_');
+  return name;
+}
+
+// The channel of earlier versions. Programs that notify by themselves may still know that one.
+std::string older_channel_of(std::string_view table_id) {
+  std::string name = "outbox_";
+  std::ranges::copy_if(older_table_id(table_id), std::back_inserter(name), [](char c) { return c != '-' && c != '/'; });
   return name;
 }
 
@@ -33,6 +42,7 @@ wake_line::wake_line(std::string connection_string, milliseconds timeout, std::s
     : connection_string_{std::move(connection_string)},
       timeout_{timeout},
       channel_{channel_of(table_id)},
+      older_channel_{older_channel_of(table_id)},
       log_{std::move(log)} {
   connect_and_listen();
   self_test();
@@ -62,6 +72,7 @@ void wake_line::connect_and_listen() {
   driver d{conn_.get(), /*keep=*/false, timeout_};
   if (auto const s = silence_setting(conn_.get()); !s.empty()) d.execute("SET " + std::string{s});
   d.execute("LISTEN " + channel_);
+  d.execute("LISTEN " + older_channel_);
 }
 
 // A pooler takes LISTEN without a word, and nothing ever arrives from others.

@@ -40,7 +40,7 @@ class wake_line {
 
   std::string const connection_string_;
   milliseconds const timeout_;
-  std::string const channel_;
+  std::string const channel_, older_channel_;
   log_function const log_;
   handle conn_;
   int wake_[2] = {-1, -1};

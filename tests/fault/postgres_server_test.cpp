@@ -732,6 +732,101 @@ TEST_F(PostgresServer, ALostDispatchLockIsNoticedAndTakenOver) {
   EXPECT_TRUE(settled());
 }
 
+// As a schema per tenant is made: by copying a template, with all that is in it.
+class PostgresCopies : public PostgresServer {
+ protected:
+  void make_copy(std::string const& schema, std::string const& of) {
+    static_cast<void>(postgres::open(db.connection(), options_in(schema)));
+    db.execute("UPDATE " + schema + ".outbox_meta SET value = (SELECT value FROM " + of +
+               ".outbox_meta WHERE name = 'table_id') WHERE name = 'table_id'");
+  }
+  postgres::options options_in(std::string const& schema) {
+    auto o = db.options();
+    o.schema = schema;
+    o.log = [this](log_level, std::string_view text) {
+      std::lock_guard const lock{mutex};
+      said.emplace_back(text);
+    };
+    return o;
+  }
+  std::shared_ptr<store> open_in(std::string const& schema) {
+    return postgres::open(db.connection(), options_in(schema));
+  }
+  std::vector<std::string> about_older() {
+    std::lock_guard const lock{mutex};
+    std::vector<std::string> lines;
+    std::ranges::copy_if(said, std::back_inserter(lines),
+                         [](auto const& line) { return line.find("earlier version") != std::string::npos; });
+    return lines;
+  }
+  // What earlier versions ask for.
+  std::string older_key(std::string const& schema) {
+    return "hashtextextended('outbox dispatch ' || (SELECT value FROM " + schema +
+           ".outbox_meta WHERE name = 'table_id') || '/' || (SELECT oid FROM pg_database WHERE datname = "
+           "current_database()), 0)";
+  }
+
+  postgres_database second;
+  std::mutex mutex;
+  std::vector<std::string> said;
+};
+
+TEST_F(PostgresCopies, EachHasItsOwnDispatchLock) {
+  auto const a = open_in(db.schema());
+  make_copy(second.schema(), db.schema());
+  auto const b = open_in(second.schema());
+  auto const first = a->try_dispatch_lock("a");
+  ASSERT_TRUE(first);
+  EXPECT_TRUE(b->try_dispatch_lock("b"));
+  EXPECT_FALSE(a->try_dispatch_lock("c")) << "one each";
+  EXPECT_THAT(about_older(), IsEmpty());
+}
+
+TEST_F(PostgresCopies, EachHasItsOwnChannel) {
+  auto const a = open_in(db.schema());
+  make_copy(second.schema(), db.schema());
+  auto with_notify = [&](std::string const& schema) {
+    auto o = options_in(schema);
+    o.notify = true;
+    return postgres::open(db.connection(), o);
+  };
+  auto const heard = with_notify(db.schema());
+  auto const other = with_notify(second.schema());
+  auto const before = heard->change_counter();
+  auto const before_other = other->change_counter();
+  heard->hint();
+  ASSERT_TRUE(eventually([&] { return heard->change_counter() != before; }));
+  other->hint();
+  ASSERT_TRUE(eventually([&] { return other->change_counter() != before_other; }));
+  EXPECT_EQ(other->change_counter(), before_other + 1) << "the other one's hint is not its own";
+  // Programs that know the channel of earlier versions.
+  auto const now = heard->change_counter();
+  db.execute(
+      "SELECT pg_notify('outbox_' || replace(value, '-', '') || (SELECT oid FROM pg_database WHERE datname = "
+      "current_database()), '') FROM " +
+      db.table("outbox_meta") + " WHERE name = 'table_id'");
+  EXPECT_TRUE(eventually([&] { return heard->change_counter() != now; }));
+}
+
+TEST_F(PostgresCopies, ANodeOfTheOlderVersionAndANewOneExcludeEachOther) {
+  auto const s = open_in(db.schema());
+  make_copy(second.schema(), db.schema());
+  auto const copy = open_in(second.schema());
+  postgres_database older;  // its session is the older node's
+  auto const take = "SELECT pg_try_advisory_lock(" + older_key(db.schema()) + ")";
+  ASSERT_EQ(older.ask(take), "t");
+  EXPECT_FALSE(s->try_dispatch_lock("n"));
+  EXPECT_FALSE(s->try_dispatch_lock("n"));
+  EXPECT_THAT(about_older(), ElementsAre(HasSubstr("stands by"))) << "once";
+  EXPECT_FALSE(copy->try_dispatch_lock("n")) << "nobody knows which of the copies the older one works on";
+  older.execute("SELECT pg_advisory_unlock_all()");
+  auto lock = s->try_dispatch_lock("n");
+  ASSERT_TRUE(lock);
+  EXPECT_EQ(older.ask(take), "f");
+  lock.reset();
+  EXPECT_TRUE(eventually([&] { return older.ask(take) == "t"; }));
+}
+
 TEST_F(PostgresServer, NotifyWakesNodesInOtherProcesses) {
   auto o = db.options();
   o.notify = true;
