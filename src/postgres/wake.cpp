@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "postgres/migrate.hpp"
 #include "postgres/pool.hpp"
@@ -16,6 +17,9 @@ using std::chrono::steady_clock;
 
 // At most a hundred notifications a second: what comes sooner goes with the next.
 constexpr milliseconds spacing{10};
+
+// How long a store that is closed waits for the server to take its last notification.
+constexpr milliseconds last_limit{1000};
 
 // 61 characters at most: a name may have 63.
 std::string channel_of(std::string_view table_id) {
@@ -112,10 +116,29 @@ milliseconds wake_line::until_next() const {
   return std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(last_sent_ + spacing - steady_clock::now()));
 }
 
-void wake_line::send() {
+void wake_line::send(milliseconds timeout) {
   wanted_ = false;
-  driver{conn_.get(), /*keep=*/false, timeout_}.execute("NOTIFY " + channel_);
+  try {
+    driver{conn_.get(), /*keep=*/false, timeout}.execute("NOTIFY " + channel_);
+  } catch (...) {
+    wanted_ = true;  // on the next connection
+    throw;
+  }
   last_sent_ = steady_clock::now();
+}
+
+// Nobody else knows what is still wanted when the store is closed, as by a process that commits and ends.
+void wake_line::send_the_last() noexcept {
+  auto const limit = std::min(timeout_, last_limit);
+  for (bool const again : {false, true}) {
+    if (!wanted_) return;
+    try {
+      if (again || !conn_) conn_ = connect(connection_string_, limit);
+      return send(limit);
+    } catch (std::exception const&) {
+      if (!std::exchange(conn_, nullptr)) return;  // it could not be made: the next poll finds what was written
+    }
+  }
 }
 
 void wake_line::reconnect() {
@@ -140,7 +163,7 @@ void wake_line::loop() noexcept {
     try {
       if (take_notifications()) heard_ += 1;
       if (wanted_ && until_next() == milliseconds{0}) {
-        send();
+        send(timeout_);
         if (take_notifications()) heard_ += 1;  // what came while something was sent is not on the socket any more
       }
       if (!quit_) wait(until_next());
@@ -149,6 +172,7 @@ void wake_line::loop() noexcept {
       reconnect();
     }
   }
+  send_the_last();
 }
 
 void wake_line::remark(log_level level, std::string const& text) noexcept {

@@ -18,6 +18,9 @@ class wake_line {
   wake_line(std::string connection_string, milliseconds timeout, std::string_view table_id, log_function log);
   wake_line(wake_line const&) = delete;
   wake_line& operator=(wake_line const&) = delete;
+
+  /// Sends first what was said and is not sent yet, if the server takes it within a second; within two if a connection
+  /// must be made for it.
   ~wake_line();
 
   /// Soon; costs the caller one write to a pipe at most.
@@ -34,7 +37,8 @@ class wake_line {
   [[nodiscard]] bool take_notifications();
   [[nodiscard]] milliseconds until_next() const;
   void wait(milliseconds at_most);
-  void send();
+  void send(milliseconds timeout);
+  void send_the_last() noexcept;
   void reconnect();
   void remark(log_level level, std::string const& text) noexcept;
 

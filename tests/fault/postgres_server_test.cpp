@@ -866,6 +866,72 @@ TEST_F(PostgresServer, WhatIsSaidAtOnceIsNotifiedOnce) {
   EXPECT_LE(listening->change_counter() - before, static_cast<std::uint64_t>(most)) << "a hundred a second";
 }
 
+// A process that commits and ends leaves nobody behind who could notify later.
+TEST_F(PostgresServer, AHintIsSentBeforeTheStoreIsGone) {
+  auto o = db.options();
+  o.notify = true;
+  auto s = postgres::open(db.connection(), o);
+  auto const channel = db.ask(  // as docs/reference/postgres.md has it
+      "SELECT 'outbox_' || replace(value, '-', '') || '_' || (SELECT oid FROM pg_database WHERE datname = "
+      "current_database()) || '_' || tableoid FROM " +
+      db.table("outbox_meta") + " WHERE name = 'table_id'");
+  postgres::connection listener{db.connection()};
+  listener.execute("LISTEN " + channel);
+  auto const heard = [&](std::string_view payload) {
+    return eventually([&] {
+      PQconsumeInput(listener.handle());
+      while (auto* const n = PQnotifies(listener.handle())) {
+        bool const it_is = n->extra == payload;
+        PQfreemem(n);
+        if (it_is) return true;
+      }
+      return false;
+    });
+  };
+  // Everything that was sent so far, the store's test of itself among it.
+  auto const skip = [&] {
+    db.execute("NOTIFY " + channel + ", 'mark'");
+    return heard("mark");
+  };
+  for (int i = 0; i < 5; ++i) {
+    s = postgres::open(db.connection(), o);
+    ASSERT_TRUE(skip());
+    s->hint();
+    ASSERT_TRUE(heard(""));
+    s->hint();  // sooner than a second notification may follow the first
+    s.reset();
+    EXPECT_TRUE(heard("")) << i;
+  }
+  s = postgres::open(db.connection() + " application_name=leaving", o);
+  ASSERT_TRUE(skip());
+  end_sessions("leaving");
+  ASSERT_TRUE(eventually([&] { return sessions("leaving") == "0"; }));
+  s->hint();
+  s.reset();  // on a connection that it must make first
+  EXPECT_TRUE(heard(""));
+}
+
+// A whole process: what its last commit left is found at once, not at the next poll.
+TEST_F(PostgresServer, TheLastEventOfAWriterThatEndsIsDeliveredAtOnce) {
+  auto o = db.options();
+  o.notify = true;
+  auto node_options = options(postgres::open(db.connection(), o));
+  node_options.poll.every = 1h;
+  auto n = multi_node(std::move(node_options));
+  n.start();
+  for (std::size_t i = 1; i <= 5; ++i) {
+    {
+      auto w = writer_only({.store = postgres::open(db.connection(), o), .log = nullptr});
+      for (int event = 0; event < 3; ++event) {
+        postgres::transaction tx{caller};
+        w.writer().write(tx, "t", "1");
+        tx.commit();
+      }
+    }
+    ASSERT_TRUE(seen.reach(3 * i));
+  }
+}
+
 // Commits that notify wait for each other, on the whole server: so those of the business do not.
 TEST_F(PostgresServer, TheApplicationsSessionsNotifyNobody) {
   postgres_server server{{.settings = {"log_statement=all", "log_line_prefix=%a|"}}};
