@@ -45,7 +45,9 @@ struct pause_lists {
   std::vector<optional_text> types, pairs;
 };
 
-/// Rows of one insert as columns.
+/// Rows of one insert as columns. No element is NULL, because they may go through a client that sends arrays as text,
+/// and NULL in such a text depends on a setting of the session (array_nulls). Empty stands for it; the statement knows
+/// which columns are never empty otherwise. Bytes may be empty: they belong to rows with a content type.
 class insert_columns {
  public:
   void add(insertion const& i) {
@@ -56,18 +58,19 @@ class insert_columns {
     id_.emplace_back(e.id);
     type_.emplace_back(e.type);
     aggregate_.emplace_back(e.aggregate.type);
-    aggregate_id_.push_back(or_nothing(e.aggregate.id));
+    aggregate_id_.emplace_back(e.aggregate.id);
     payload_.emplace_back(json ? std::string_view{e.payload} : std::string_view{"null"});
     created_.emplace_back(kept_.emplace_back(utc_text(e.occurred_at)));
-    token_.push_back(i.token.empty() ? optional_text{} : optional_text{i.token});
+    token_.emplace_back(i.token);
     if (!i.token.empty()) lease_ = micros(i.lease);
-    at_.push_back(at_an_instant ? optional_text{kept_.emplace_back(utc_text(*e.available_at))} : optional_text{});
+    at_.emplace_back(at_an_instant ? std::string_view{kept_.emplace_back(utc_text(*e.available_at))}
+                                   : std::string_view{});
     after_.push_back(micros(e.deliver_after.value_or(std::chrono::milliseconds{0})));
-    tenant_.push_back(or_nothing(e.tenant));
-    headers_.push_back(or_nothing(headers));
-    key_.push_back(or_nothing(e.ordering_key));
-    content_.push_back(json ? optional_text{} : optional_text{e.content_type});
-    bytes_.push_back(json ? optional_text{} : optional_text{e.payload});
+    tenant_.emplace_back(e.tenant);
+    headers_.emplace_back(headers);
+    key_.emplace_back(e.ordering_key);
+    content_.emplace_back(json ? std::string_view{} : std::string_view{e.content_type});
+    bytes_.emplace_back(json ? std::string_view{} : std::string_view{e.payload});
     delayed_ = delayed_ || at_an_instant || e.deliver_after.has_value();
     rich_ = rich_ || !json || !e.tenant.empty() || !headers.empty() || !e.ordering_key.empty();
   }

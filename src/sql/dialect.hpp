@@ -104,8 +104,8 @@ struct array_statements {
   std::array<std::string, insert_shape::count> insert_one;
 
   // event_id, event_type, aggregate_type, aggregate_id, payload, created_at, token as arrays, lease; for delayed rows
-  // then available_at or NULL and microseconds from now; for rich ones tenant_id, headers, ordering_key, content_type,
-  // payload_bytes. By 2 for rich and 1 for delayed.
+  // then available_at and microseconds from now; for rich ones tenant_id, headers, ordering_key, content_type,
+  // payload_bytes. Empty for what a row does not have. By 2 for rich and 1 for delayed.
   std::array<std::string, 4> insert_many;
 
   // Arguments: limit, skip_recent, unowned only?, types that are paused, types with aggregate types that are paused,

@@ -122,15 +122,15 @@ std::string insert_of(insert_shape const& shape) {
   return "INSERT INTO outbox_event (" + columns + ") VALUES (" + values + ")";
 }
 
-// A function's rows come in the order of its arrays, so that seq is the order of writing.
+// A function's rows come in the order of its arrays, so that seq is the order of writing. Empty stands for NULL.
 std::string insert_many(bool rich, bool delayed) {
   std::string columns =
       "event_id, event_type, aggregate_type, aggregate_id, payload, created_at, locked_by, locked_at, lease_until, "
       "available_at";
   std::string values =
-      "u.id, u.type, u.aggregate, u.aggregate_id, u.payload::json, u.created::timestamptz, u.token, "
-      "CASE WHEN u.token IS NOT NULL THEN clock_timestamp() END, "
-      "CASE WHEN u.token IS NOT NULL THEN clock_timestamp() + $8::bigint * interval '1 microsecond' END, ";
+      "u.id, u.type, u.aggregate, nullif(u.aggregate_id, ''), u.payload::json, u.created::timestamptz, "
+      "nullif(u.token, ''), CASE WHEN u.token <> '' THEN clock_timestamp() END, "
+      "CASE WHEN u.token <> '' THEN clock_timestamp() + $8::bigint * interval '1 microsecond' END, ";
   std::string arrays = "$1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[]";
   std::string names = "id, type, aggregate, aggregate_id, payload, created, token";
   int next = 9;
@@ -139,7 +139,7 @@ std::string insert_many(bool rich, bool delayed) {
     names += std::string{", "} + name;
   };
   if (delayed) {
-    values += "coalesce(u.at::timestamptz, clock_timestamp() + u.after * interval '1 microsecond')";
+    values += "coalesce(nullif(u.at, '')::timestamptz, clock_timestamp() + u.after * interval '1 microsecond')";
     array("at", "text");
     array("after", "bigint");
   } else {
@@ -147,7 +147,9 @@ std::string insert_many(bool rich, bool delayed) {
   }
   if (rich) {
     columns += ", tenant_id, headers, ordering_key, content_type, payload_bytes";
-    values += ", u.tenant, u.headers::json, u.key, u.content, u.bytes";
+    values +=
+        ", nullif(u.tenant, ''), nullif(u.headers, '')::json, nullif(u.key, ''), nullif(u.content, ''), CASE WHEN "
+        "u.content <> '' THEN u.bytes END";
     for (auto const* const name : {"tenant", "headers", "key", "content"}) array(name, "text");
     array("bytes", "bytea");
   }

@@ -217,6 +217,58 @@ TYPED_TEST(PostgresJoin, I11_EveryByteArrivesAsItWas) {
   EXPECT_EQ(store->inspect().find("text")->event.headers().at("k"), "{\"a\",NULL}");
 }
 
+// What a session has set must not decide how it reads what is sent to it, one event at a time or many.
+TYPED_TEST(PostgresJoin, I11_SettingsOfTheSessionDoNotChangeWhatIsWritten) {
+  auto w = writer_only({.store = this->db.open(), .log = nullptr});  // nobody delivers them
+  std::string const bytes{"\0NULL\\\"", 7};
+  instant const at = std::chrono::sys_days{std::chrono::year{2040} / 1 / 2};
+  auto const events = [&](std::string const& prefix) {
+    return std::vector{
+        event::json("t", "1", {.id = prefix + "plain"}),
+        event::json("t", "1",
+                    {.id = prefix + "NULL", .aggregate = {"NULL", "NULL"}, .tenant = "NULL", .ordering_key = "NULL"}),
+        event::bytes("t", bytes, "NULL", {.id = prefix + "bytes", .headers = {{"NULL", "NULL"}}}),
+        event::bytes("t", "", "x", {.id = prefix + "empty"}),
+        event::json("t", "1", {.id = prefix + "later", .occurred_at = at - 1h, .available_at = at})};
+  };
+  this->client.begin();
+  for (auto const* const setting :
+       {"array_nulls = off", "bytea_output = escape", "standard_conforming_strings = off", "DateStyle = 'SQL, DMY'",
+        "IntervalStyle = sql_standard", "TimeZone = 'Pacific/Apia'", "search_path = pg_catalog"}) {
+    this->client.execute(("SET LOCAL " + std::string{setting}).c_str());
+  }
+  this->client.join([&](auto& tx) {
+    for (auto const& e : events("one ")) w.writer().write(tx, e);
+    auto const all = events("");
+    w.writer().write_all(tx, all);
+    w.writer().write_all(tx, std::vector{event::json("t", "1", {.id = "bare"}), event::json("t", "1")});
+  });
+  this->client.commit();
+  auto const store = this->db.open();
+  for (auto const* const prefix : {"one ", ""}) {
+    for (auto const& e : events(prefix)) {
+      auto const found = store->inspect().find(e.id());
+      ASSERT_TRUE(found) << e.id();
+      EXPECT_EQ(found->event.aggregate_id(), e.aggregate_id()) << e.id();
+      EXPECT_EQ(found->event.tenant(), e.tenant()) << e.id();
+      EXPECT_EQ(found->event.ordering_key(), e.ordering_key()) << e.id();
+      EXPECT_EQ(found->event.headers(), e.headers()) << e.id();
+      EXPECT_EQ(found->event.content_type(), e.content_type()) << e.id();
+      EXPECT_EQ(found->event.payload(), e.payload()) << e.id();
+      EXPECT_EQ(found->event.kind(), e.kind()) << e.id();
+      EXPECT_TRUE(!e.available_at() || found->available_at == at) << e.id();
+    }
+  }
+  EXPECT_EQ(
+      this->db.ask("SELECT count(*) FROM " + this->db.table() +
+                   " WHERE locked_by IS NOT NULL OR locked_at IS NOT NULL OR lease_until IS NOT NULL OR (event_id "
+                   "NOT LIKE '%NULL' AND (aggregate_id IS NOT NULL OR tenant_id IS NOT NULL OR ordering_key IS NOT "
+                   "NULL)) OR (payload_bytes IS NULL) <> (content_type IS NULL) OR (content_type IS NULL AND "
+                   "headers IS NOT NULL)"),
+      "0")
+      << "what an event does not have is NULL";
+}
+
 TYPED_TEST(PostgresJoin, I2_ARollbackLeavesNothing) {
   this->client.begin();
   this->write("undone");

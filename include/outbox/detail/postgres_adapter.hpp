@@ -50,7 +50,8 @@ OUTBOX_POSTGRES_EXPORT bool watch_transaction(pg_conn* connection, std::shared_p
 /// What a SQLSTATE means; an empty one means that the connection was lost.
 [[nodiscard]] OUTBOX_POSTGRES_EXPORT error error_with(std::string const& sqlstate, std::string const& text);
 
-/// A parameter as PostgreSQL reads it, bytes and arrays included; nothing for NULL.
+/// A parameter as PostgreSQL reads it, bytes and arrays included; nothing for NULL. An array must not have an element
+/// without a value: whether the server reads one as NULL depends on a setting of the session.
 [[nodiscard]] OUTBOX_POSTGRES_EXPORT std::optional<std::string> text_of(sql::value const& v);
 
 }  // namespace outbox::inline v0::postgres
