@@ -155,11 +155,11 @@ bool spoils_connection(error const& e) noexcept {
 
 bool is_conflict(error const& e) noexcept { return e.sqlstate() == "40001" || e.sqlstate() == "40P01"; }
 
-void run(PGconn* c, std::string const& sql) {
+void run(PGconn* c, std::string const& sql, std::string_view doing) {
   result_handle const r{PQexec(c, sql.c_str())};
   if (succeeded(r.get())) return;
   // Without the statement: there may be a password in it.
-  auto const e = error_of(c, r.get(), "cannot run a statement");
+  auto const e = error_of(c, r.get(), doing);
   // The application's own statement: a row of its own that is there twice is no event that is.
   if (e.code() == errc::duplicate_event) throw error{errc::store_failure, e.what(), std::string{e.sqlstate()}};
   throw e;

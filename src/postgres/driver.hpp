@@ -47,8 +47,8 @@ using result_handle = std::unique_ptr<PGresult, clear_result>;
 /// server refuses it for a reason that will not pass, such as a wrong password; unavailable.
 [[nodiscard]] handle connect(std::string const& connection_string, milliseconds timeout);
 
-/// Runs statements without parameters; several are one transaction.
-void run(PGconn* c, std::string const& sql);
+/// Runs statements without parameters; several are one transaction. `doing` begins what it throws.
+void run(PGconn* c, std::string const& sql, std::string_view doing = "cannot run a statement");
 
 /// Rows of a result in binary form.
 class result_rows {

@@ -146,9 +146,28 @@ std::string changed_columns(columns const& have, jsonb what, migration& report) 
   return text;
 }
 
+// One change of the schema. If it fails, the error says what was to be done; if it is not allowed, what it needs.
+struct change {
+  PGconn* c;
+  std::string doing;
+  std::string needs;
+
+  void run(std::string const& sql) const {
+    try {
+      postgres::run(c, sql, doing);
+    } catch (error const& e) {
+      if (e.sqlstate() != "42501") throw;
+      throw error{e.code(),
+                  std::string{e.what()} + "; " + needs +
+                      ", or another role must call outbox::postgres::migrate() and this one open with .migrate = false",
+                  std::string{e.sqlstate()}};
+    }
+  }
+};
+
 // By age, and from there on by the server.
-void number_rows(PGconn* c, std::string const& table, std::string const& schema) {
-  auto const run_on = [&](std::string_view sql) { run(c, with_table(sql, table, schema)); };
+void number_rows(change const& c, std::string const& table, std::string const& schema) {
+  auto const run_on = [&](std::string_view sql) { c.run(with_table(sql, table, schema)); };
   run_on(
       "UPDATE outbox_event SET seq = n.seq FROM (SELECT event_id AS id, row_number() OVER (ORDER BY created_at, "
       "event_id) "
@@ -163,9 +182,11 @@ void number_rows(PGconn* c, std::string const& table, std::string const& schema)
 
 // Rows keep their order as seq. Another program may be at work on what it has locked: that stays locked, for as long as
 // a lease.
-void adopt(PGconn* c, options const& o, std::string const& schema, columns const& have, migration& report) {
+void adopt(PGconn* conn, options const& o, std::string const& schema, columns const& have, migration& report) {
   auto const t = [&](std::string_view sql) { return with_table(sql, o.table, schema); };
-  run(c, t("LOCK TABLE outbox_event IN ACCESS EXCLUSIVE MODE"));
+  change const c{conn, "cannot adopt table '" + o.table + "' in schema '" + schema + "'",
+                 "the role must own the table"};
+  c.run(t("LOCK TABLE outbox_event IN ACCESS EXCLUSIVE MODE"));
   auto added = added_columns(have);
   // Identity numbers rows as they lie in the table; ours are numbered by age, below.
   auto const identity = added.find("seq ");
@@ -174,7 +195,7 @@ void adopt(PGconn* c, options const& o, std::string const& schema, columns const
     added.replace(identity, end - identity, "seq bigint");
   }
   auto const changed = changed_columns(have, o.adopt_jsonb, report);
-  run(c, t("ALTER TABLE outbox_event " + added + (added.empty() || changed.empty() ? "" : ", ") + changed));
+  c.run(t("ALTER TABLE outbox_event " + added + (added.empty() || changed.empty() ? "" : ", ") + changed));
   // Columns that were just added have a default, which is not what is known of old rows.
   std::string known =
       "locked_by = CASE WHEN status IN (0, 2) AND locked_at IS NOT NULL THEN locked_by END, locked_at = CASE WHEN "
@@ -182,10 +203,10 @@ void adopt(PGconn* c, options const& o, std::string const& schema, columns const
       "coalesce(done_at, created_at) END";
   if (!have.contains("inserted_at")) known += ", inserted_at = created_at";
   if (!have.contains("written_by")) known += ", written_by = NULL";
-  run(c, t("UPDATE outbox_event SET " + known));
+  c.run(t("UPDATE outbox_event SET " + known));
   if (!have.contains("seq")) number_rows(c, o.table, schema);
   auto const rest = schema_sql.substr(schema_sql.find("\n);") + 3);
-  run(c, t(rest));
+  c.run(t(rest));
 }
 
 // Under a lock that writers wait for, so only if it is not there.
@@ -197,7 +218,9 @@ void add_order_index(PGconn* c, driver& d, options const& o, std::string const& 
                               "has, drop the index and make it again");
     return;
   }
-  run(c, with_table(ordered_sql, o.table, schema));
+  change const add{c, "cannot add index " + o.table + "_in_order in schema '" + schema + "'",
+                   "the role must own the table"};
+  add.run(with_table(ordered_sql, o.table, schema));
   if (report.what == migration::kind::nothing) report.what = migration::kind::indexed;
 }
 
@@ -267,7 +290,9 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
     refuse_newer(version);
     if (version == 0) {
       if (auto const have = columns_of(d, o.table, schema); have.empty()) {
-        run(c, with_table(schema_sql, o.table, schema));
+        change const create{c, "cannot create table '" + o.table + "' in schema '" + schema + "'",
+                            "the role needs CREATE on the schema"};
+        create.run(with_table(schema_sql, o.table, schema));
         report.what = migration::kind::created;
       } else {
         refuse_foreign_columns(d, o.table, schema, have);

@@ -412,6 +412,32 @@ TEST_F(PostgresSchema, WhatIsEscapedIsNotRefused) {
   EXPECT_THAT(abstract, HasSubstr("@nobody"));
 }
 
+TEST_F(PostgresSchema, WithoutTheRightToMigrateItIsSaidWhatToDo) {
+  auto const role = "guest_" + db.schema();
+  db.execute("CREATE ROLE " + role + " LOGIN");
+  db.execute("GRANT USAGE ON SCHEMA " + db.schema() + " TO " + role);
+  auto const as_guest = [&](postgres::options const& o) {
+    return refusal([&] { static_cast<void>(postgres::open(db.connection() + " user=" + role, o)); },
+                   errc::store_failure);
+  };
+  auto const create = as_guest(db.options());
+  EXPECT_THAT(create, HasSubstr("cannot create table 'outbox_event' in schema '" + db.schema() + "'"));
+  EXPECT_THAT(create, HasSubstr("permission denied for schema"));
+  EXPECT_THAT(create, HasSubstr("CREATE on the schema"));
+  EXPECT_THAT(create, HasSubstr(".migrate = false"));
+  make_plain_table("JSON", "TIMESTAMPTZ");
+  db.execute("GRANT SELECT ON " + db.table() + " TO " + role);
+  EXPECT_THAT(as_guest(db.options()), HasSubstr("cannot adopt table 'outbox_event'"));
+  migrate();
+  db.execute("GRANT SELECT ON ALL TABLES IN SCHEMA " + db.schema() + " TO " + role);
+  auto o = db.options();
+  o.ordered = true;
+  EXPECT_THAT(as_guest(o), HasSubstr("cannot add index outbox_event_in_order"));
+  o.ordered = false;
+  EXPECT_NO_THROW(static_cast<void>(postgres::open(db.connection() + " user=" + role, o))) << "there is nothing to do";
+  db.execute("DROP OWNED BY " + role + "; DROP ROLE " + role);
+}
+
 TEST_F(PostgresSchema, AWeakServerIsWarnedOf) {
   std::vector<std::string> said;
   auto o = db.options();
