@@ -662,6 +662,30 @@ TEST_F(PostgresTransaction, ADuplicateIdSurfacesAtCommit) {
   EXPECT_EQ(seen.of("same"), 1);
 }
 
+// As docs/reference/errors.md has it: only what travels with events may be taken for one of them.
+TEST_F(PostgresTransaction, AUniqueConstraintOfAnotherTableHasTwoCodes) {
+  db.execute(insert(1));
+  postgres::connection c{db.connection()};
+  auto const code = [](auto&& f) {
+    try {
+      f();
+    } catch (error const& e) {
+      EXPECT_EQ(e.sqlstate(), "23505");
+      return e.code();
+    }
+    return errc::lifecycle;
+  };
+  EXPECT_EQ(code([&] { c.execute(insert(1)); }), errc::store_failure);
+  for (auto const how : {postgres::travel::direct, postgres::travel::pipelined}) {
+    postgres::transaction tx{c, how};
+    EXPECT_EQ(code([&] {
+                tx.enqueue(insert(1));
+                tx.commit();
+              }),
+              errc::duplicate_event);
+  }
+}
+
 TEST_F(PostgresTransaction, ASerializationFailureIsTransient) {
   db.execute(insert(1));
   postgres::connection c{db.connection()};
