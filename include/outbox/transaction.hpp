@@ -17,10 +17,12 @@ namespace sql {
 class connection;
 }
 
-/// Told how a transaction ended. Exactly one of the three is called, once, on the thread that ended it.
+/// Told how a transaction ended: exactly one of `committed`, `rolled_back`, `committed_in_part` and `in_doubt` is
+/// called, once, on the thread that ended it.
 ///
-/// All of it is noexcept and does no I/O: after COMMIT nothing of the outbox may harm the caller. An observer may
-/// outlive its node; it then does nothing.
+/// All of it is noexcept and does no I/O of its own: after COMMIT nothing of the outbox may harm the caller. A writer
+/// hook of the application's may be called by it and use the connection. An observer may outlive its node; it then does
+/// nothing.
 class OUTBOX_CORE_EXPORT transaction_observer {
  public:
   transaction_observer() = default;

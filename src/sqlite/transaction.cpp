@@ -104,7 +104,8 @@ void transaction::commit() {
   if (!state_->in_transaction()) {
     state_->end_in_doubt();
     throw error{errc::no_transaction,
-                "the transaction was ended by a statement of the application's: how, is not known"};
+                "SQL on the handle has ended the transaction before commit() was called; whether it was committed is "
+                "not known here"};
   }
   try {
     state_->confirm();
