@@ -56,7 +56,7 @@ struct row_statements {
   std::string settle_dead;     ///< counted, now, error, progress
   std::string settle_release;  ///< (nothing)
   std::string release;         ///< token, now, the last instant that its lease may reach
-  std::string renew;           ///< lease end
+  std::string renew;           ///< now, lease end
 };
 
 /// How the SQLite store puts rows of other programs in form. All in one transaction.

@@ -256,8 +256,9 @@ array_statements postgres_array_statements(std::string const& table, std::string
   // what is delayed.
   a.release = t("UPDATE outbox_event SET " NO_OWNER " WHERE " PENDING " AND " CLAIMABLE " > " NOW " AND " CLAIMABLE
                 " <= " LATER(2) " AND locked_by = ANY($1::text[])");
-  a.renew = t("UPDATE outbox_event t SET lease_until = " LATER(
-      3) " FROM unnest($1::text[], $2::text[]) u(id, token)" OWNED ", u.token");
+  // locked_at too: other dispatchers on the same table know nothing else of a lock's age.
+  a.renew = t("UPDATE outbox_event t SET locked_at = " NOW
+              ", lease_until = " LATER(3) " FROM unnest($1::text[], $2::text[]) u(id, token)" OWNED ", u.token");
   a.exists = t(
       "SELECT t.event_id, u.token FROM outbox_event t JOIN unnest($1::text[], $2::text[]) u(id, token) ON t.event_id = "
       "u.id AND coalesce(t.locked_by, '') = u.token");

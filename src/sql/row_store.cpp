@@ -278,8 +278,8 @@ std::vector<bool> row_store::renew(std::span<row_handle const> rows, millisecond
   in_transaction([&](connection& c) {
     for (auto const i : order) {
       auto const& h = rows[i];
-      kept[i] =
-          c.execute(rows_.renew, {from_now{lease}, h.locator, std::string_view{h.id}, std::string_view{h.token}}) > 0;
+      kept[i] = c.execute(rows_.renew, {from_now{}, from_now{lease}, h.locator, std::string_view{h.id},
+                                        std::string_view{h.token}}) > 0;
     }
   });
   return kept;

@@ -150,7 +150,8 @@ row_statements sqlite_row_statements(std::string const& table) {
   // what is delayed.
   r.release = t("UPDATE outbox_event SET " NO_OWNER " WHERE " PENDING " AND " CLAIMABLE " > ?2 AND " CLAIMABLE
                 " <= ?3 AND locked_by = ?1");
-  r.renew = t("UPDATE outbox_event SET lease_until = ?1" OWNED(2, 3, 4));
+  // locked_at too: other dispatchers on the same table know nothing else of a lock's age.
+  r.renew = t("UPDATE outbox_event SET locked_at = ?1, lease_until = ?2" OWNED(3, 4, 5));
   r.exists = t("SELECT 1 FROM outbox_event WHERE event_id = ?1 AND coalesce(locked_by, '') = ?2");
   return r;
 }

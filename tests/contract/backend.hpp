@@ -50,6 +50,9 @@ class backend {
   /// Puts `text` where the store keeps what is paused, as somebody else would. False if it keeps no text.
   virtual bool overwrite_pauses(std::string const& /*text*/) { return false; }
 
+  /// The column as other programs see it, as text that grows with it; empty where there is none.
+  virtual std::string locked_at(std::string const& /*id*/) { return {}; }
+
   /// A second database of the same kind.
   virtual std::unique_ptr<backend> other() = 0;
 };

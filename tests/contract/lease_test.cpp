@@ -19,6 +19,18 @@ TYPED_TEST(Lease, RenewalKeepsTheRow) {
   EXPECT_THAT(this->claim("m/2").rows, SizeIs(1));
 }
 
+// Dispatchers that know nothing of leases take a lock for abandoned when it is old enough.
+TYPED_TEST(Lease, RenewalIsSeenByOtherDispatchersToo) {
+  this->put({"a"});
+  auto const row = this->claim_one("n/1");
+  this->advance(20s);
+  auto const before = this->backend_.locked_at("a");
+  if (before.empty()) GTEST_SKIP() << "nobody else sees these rows";
+  ASSERT_TRUE(this->renew(row));
+  EXPECT_GT(this->backend_.locked_at("a"), before);
+  EXPECT_EQ(this->row("a").locked_by, "n/1");
+}
+
 TYPED_TEST(Lease, I6_RenewalNeedsTheToken) {
   this->put({"a"});
   auto row = this->claim_one("n/1");

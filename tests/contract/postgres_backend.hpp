@@ -35,6 +35,10 @@ class postgres_backend final : public backend {
                 "') ON CONFLICT (name) DO UPDATE SET value = excluded.value");
     return true;
   }
+  std::string locked_at(std::string const& id) override {
+    return db_.ask("SELECT coalesce(to_char(locked_at, 'YYYY-MM-DD HH24:MI:SS.US'), '') FROM " + db_.table() +
+                   " WHERE event_id = '" + id + "'");
+  }
   std::unique_ptr<backend> other() override { return std::make_unique<postgres_backend>("outbox_other"); }
   bool refuse_changes_of(std::string const& id) override {
     auto const function = db_.schema() + ".stuck_" + id + "()";

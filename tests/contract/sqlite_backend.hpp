@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sqlite3.h>
+
 #include <filesystem>
 #include <outbox/sqlite.hpp>
 #include <outbox/testing.hpp>
@@ -20,6 +22,16 @@ class sqlite_backend final : public backend {
   bool overwrite_pauses(std::string const& text) override {
     db_.execute("INSERT OR REPLACE INTO outbox_meta VALUES ('pauses', '" + text + "')");
     return true;
+  }
+  std::string locked_at(std::string const& id) override {
+    std::string text;
+    auto const sql = "SELECT coalesce(locked_at, '') FROM outbox_event WHERE event_id = '" + id + "'";
+    auto const take = [](void* to, int, char** values, char**) {
+      *static_cast<std::string*>(to) = values[0];
+      return 0;
+    };
+    sqlite3_exec(db_.handle(), sql.c_str(), take, &text, nullptr);
+    return text;
   }
   std::unique_ptr<backend> other() override { return std::make_unique<sqlite_backend>(); }
   bool refuse_changes_of(std::string const& id) override {
