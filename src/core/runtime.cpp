@@ -10,7 +10,7 @@ namespace {
 constexpr std::chrono::hours longest_wait{1};
 constexpr std::chrono::hours longest_drain{24 * 365};
 
-// How long what finished last has to be settled, after the deadline of a stop.
+// After the deadline of a stop: for requests to the store that are under way, and for settling what finished last.
 constexpr std::chrono::seconds grace{1};
 
 // How often a node that a listener has stopped looks whether it has drained.
@@ -463,13 +463,14 @@ bool runtime::stop(milliseconds drain) {
 
 bool runtime::close(clock::time_point deadline) {
   core_->with_engine([&](engine& e) { e.close(core_->now(), core_->settings().stop_queued); });
+  auto const last = deadline + grace;
+  bool quiet = end_loop(purger_, core_->purge_, last);
+  quiet = end_loop(poller_, core_->poll_, last) && quiet;
   // Somebody may be inside poll_once(): what it brings must be released before the settler goes.
-  bool const quiet = end_loop(purger_, core_->purge_, deadline) && end_loop(poller_, core_->poll_, deadline) &&
-                     wait_until(deadline, [&] { return !core_->engine_.poll_busy(); });
+  quiet = wait_until(last, [&] { return !core_->engine_.poll_busy(); }) && quiet;
   bool const drained =
       wait_until(deadline, [&] { return core_->engine_.drained() && core_->engine_.open_births() == 0; });
   core_->with_engine([&](engine& e) { e.release_queued(core_->now()); });
-  auto const last = std::max(deadline, clock::now() + grace);
   bool const settled = flush(last);
   {
     // A listener still runs, or a transaction is open: settler and renewer stay to end what they leave.
