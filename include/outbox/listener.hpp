@@ -34,8 +34,8 @@ struct route_options {
   std::optional<retry_policy> retry{};
 
   /// Calls at a time, so that a listener that is slow or asynchronous leaves room for others: while twice as many wait
-  /// in the node, claims leave its rows and births of it go through the table. Default: no limit but the node's workers
-  /// and queues. At least 1. Not for `ordered`.
+  /// in the node, or those that wait and those that run take half of `queue.cold`, claims leave its rows and births of
+  /// it go through the table. Default: no limit but the node's workers and queues. At least 1. Not for `ordered`.
   std::optional<std::size_t> max_in_flight{};
 };
 

@@ -1,5 +1,7 @@
 #include "core/log_book.hpp"
 
+#include <chrono>
+#include <memory>
 #include <utility>
 
 namespace outbox::inline v0::core {
@@ -55,6 +57,13 @@ void log_book::say(log_level level, std::string_view text, std::string_view kind
     saying_ = false;
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for the line: delivery goes on without it
   }
+}
+
+log_function limited(log_function to, std::string about) {
+  if (!to) return {};
+  return [book = std::make_shared<log_book>(std::move(to), std::move(about))](log_level level, std::string_view text) {
+    book->say(level, text, {}, std::chrono::steady_clock::now());
+  };
 }
 
 }  // namespace outbox::inline v0::core

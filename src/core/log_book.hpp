@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <outbox/clock.hpp>
+#include <outbox/detail/core_export.hpp>
 #include <outbox/log.hpp>
 #include <string>
 #include <string_view>
@@ -14,7 +15,7 @@ namespace outbox::inline v0::core {
 /// Safe to call from several threads, and from within the user's log function: a line that comes while another one is
 /// being said waits, and whoever says that one says it too. So the user's function may call the node, and never runs
 /// twice at once.
-class log_book {
+class OUTBOX_CORE_EXPORT log_book {
  public:
   /// `about` stands before every line.
   log_book(log_function to, std::string about) : to_{std::move(to)}, about_{std::move(about)} {}
@@ -43,5 +44,8 @@ class log_book {
   std::deque<line> waiting_;
   std::map<std::string, quota, std::less<>> quotas_;
 };
+
+/// The same as a function, for whoever is given one. Empty if `to` is.
+[[nodiscard]] OUTBOX_CORE_EXPORT log_function limited(log_function to, std::string about);
 
 }  // namespace outbox::inline v0::core

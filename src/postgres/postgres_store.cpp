@@ -9,6 +9,7 @@
 
 #include "core/claim_filter.hpp"
 #include "core/header_codec.hpp"
+#include "core/log_book.hpp"
 #include "postgres/columns.hpp"
 #include "postgres/dispatch_lock.hpp"
 #include "postgres/driver.hpp"
@@ -613,9 +614,10 @@ std::shared_ptr<store> open(std::string const& connection, options o) {
   check_options(o);
   auto const c = connect(connection, o.timeout);
   auto const schema = resolve_schema(c.get(), o);
+  o.log = core::limited(std::move(o.log), "the store of " + schema + "." + o.table + ": ");
   if (o.migrate) {
     for (auto const& w : migrate_connection(c.get(), o, schema).warnings) {
-      if (o.log) o.log(log_level::warning, "table '" + o.table + "': " + w);
+      if (o.log) o.log(log_level::warning, w);
     }
   }
   auto table_id = check_schema(c.get(), o.table, schema);

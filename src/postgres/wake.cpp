@@ -152,7 +152,7 @@ void wake_line::reconnect() {
     try {
       connect_and_listen();
       heard_ += 1;
-      return remark(log_level::info, "listening for notifications again");
+      return remark(log_level::warning, "listening for notifications again");
     } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): said once, when it was lost
     }
   }
