@@ -53,7 +53,7 @@ class OUTBOX_CORE_EXPORT error : public std::runtime_error {
   /// Only `dead_events::replay_all` says it; else 0.
   [[nodiscard]] std::uint64_t rows_changed() const noexcept { return rows_changed_; }
 
-  /// The same error after that many rows.
+  /// The same error after that many rows. For functions that work in batches.
   [[nodiscard]] error after_changing(std::uint64_t rows) const;
 
  private:

@@ -82,13 +82,13 @@ concept plain_text =
 
 /// JSON text as a payload: a std::string, which may be moved, a std::string_view or a char const*.
 ///
-/// Nothing that merely converts to one of these does compile. A value of a JSON library converts to the text of the
+/// A type that merely converts to one of these does not compile. A value of a JSON library converts to the text of the
 /// string that it holds, without the quotes: `"42"` would become the number 42.
 class json_text {
  public:
   template <class T>
     requires(!std::same_as<std::remove_cvref_t<T>, json_text>)
-  json_text(T&& text)  // NOLINT(google-explicit-constructor): a parameter that reads as text
+  json_text(T&& text)  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload): reads as text
       : text_{text_of(std::forward<T>(text))} {}
 
   [[nodiscard]] std::string release() && noexcept { return std::move(text_); }

@@ -32,9 +32,9 @@ class OUTBOX_CORE_EXPORT writer_hook {
   /// They run on the thread that ended the transaction, inside its `commit()`, `rollback()` or destructor. The
   /// connection is free by then, so the hook may use it: run statements, begin another transaction, write events and
   /// commit them, which calls the hook again. It must neither close the connection nor destroy the transaction that has
-  /// just ended. On a `PGconn*` they run while libpq hands out the answer to COMMIT or ROLLBACK: answers to what was
-  /// sent together with it, as in "COMMIT; SELECT 1", are dropped if the hook sends anything. libpqxx begins no second
-  /// transaction on a connection before its own `commit()` has returned.
+  /// just ended. On a `PGconn*` they run while libpq delivers the result of COMMIT or ROLLBACK: the results of
+  /// statements sent with it, as in "COMMIT; SELECT 1", are discarded if the hook sends anything. libpqxx begins no
+  /// second transaction on a connection before its own `commit()` has returned.
   virtual void after_commit(std::span<event const> /*events*/) {}
   virtual void after_rollback(std::span<event const> /*events*/) {}
 };

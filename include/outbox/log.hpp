@@ -14,7 +14,8 @@ enum class log_level { debug, info, warning, error };
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string_view name(log_level level) noexcept;
 
 /// Called from the node's threads, or from whoever starts, stops or polls it, never from a writer's; one call at a time
-/// per node. It may call the node, as in `node.pause(…)`: lines that come meanwhile are said when it returns. `message`
+/// per node. It may call the node, as in `node.pause(…)`: lines logged in the meantime are passed to it after it
+/// returns. `message`
 /// is one line, begins with the names of the node and its table, and lives only during the call. Lines of the same kind
 /// are limited to ten in ten seconds; the next one says how many were left out. What it throws is swallowed: logging
 /// never harms delivery.

@@ -143,14 +143,15 @@ class OUTBOX_CORE_EXPORT node {
   /// `start()`, wait for the token, `stop()`.
   void run(std::stop_token token);
 
-  /// Claims nothing more and writes no more events for itself. Until the deadline it lets queued events finish (or
-  /// releases them at once, see `stop_queued`) and waits for transactions that have written events and are still open.
-  /// Then it releases the rest and settles what finished.
+  /// Claims no more rows; events written from now on are left to other nodes. Until the deadline it lets queued events
+  /// finish (or releases them at once, see `stop_queued`) and waits for transactions that have written events and are
+  /// still open. Then it releases the rest and settles what finished.
   ///
   /// It returns one second after the deadline at the latest, whatever listeners, transactions and the store do. True:
-  /// everything was finished and settled, and the threads have ended. False: a listener still runs, a transaction is
-  /// still open, or the store does not answer; the node's threads then go on to settle and release what they can, until
-  /// `stop()` is called again or the node is destroyed.
+  /// everything was finished, or released at once as `stop_queued` says, and settled; the threads have ended. False:
+  /// something was released at the deadline, a listener still runs, a transaction is still open, or the store does not
+  /// answer. Unless only the first is so, the node's threads go on to settle and release what they can, until `stop()`
+  /// is called again or the node is destroyed.
   bool stop();
   bool stop(std::chrono::milliseconds drain);
 

@@ -15,16 +15,15 @@ namespace outbox::inline v0 {
 struct done_t {};
 inline constexpr done_t done{};
 
-/// Not now: the event comes back after `delay`. Not counted as an attempt. A delay that is zero or negative means the
-/// shortest wait there is.
+/// Not now: the event comes back after `delay`. Not counted as an attempt.
 struct defer {
-  std::chrono::milliseconds delay{};  ///< Default, and if it is not positive: the `backoff.base` of the route.
+  std::chrono::milliseconds delay{};  ///< If it is not positive: the `backoff.base` of the route.
   std::string reason{};
 };
 
 /// It failed: counted, and tried again after `after`, or after the route's backoff if that is empty; DEAD when the
-/// attempts are used up. An exception other than `permanent_failure` means the same. A negative `after` means the
-/// shortest wait there is, like zero.
+/// attempts are used up. An exception other than `permanent_failure` means the same. A negative `after` means no
+/// wait.
 struct failed {
   std::string reason{};
   std::optional<std::chrono::milliseconds> after{};

@@ -35,7 +35,7 @@ struct options {
 
 /// Opens the store in the file `path`, which is created if need be, with `synchronous=FULL` on the store's connections:
 /// what is committed survives a power failure. Several processes may open the same file. The file is switched to WAL,
-/// for good and for everybody who uses it.
+/// permanently, for every program that uses it.
 ///
 /// Throws `error`: invalid_option (table, busy_timeout, or a path that is no file, as ":memory:"); unavailable (locked
 /// for longer than `busy_timeout`, or the process has no descriptor left); store_failure (a directory that is missing,

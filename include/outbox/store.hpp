@@ -80,7 +80,8 @@ struct claim_request {
 
   std::vector<route_pause> pauses{};  ///< Rows that any of these covers are left, as if they were not there.
 
-  std::vector<std::string> leave{};  ///< Ids of rows that are left too: earlier claims could not take them.
+  std::vector<std::string> leave{};  ///< Ids of rows that are left too: earlier claims could not take them. Not with
+                                     ///< `in_order`.
 
   /// The store may leave rows that could be claimed before this instant: an earlier claim has looked at them. Not with
   /// `in_order`.

@@ -48,7 +48,7 @@ class claim_filter {
 
   [[nodiscard]] choice consider(candidate const& row) {
     if (paused(request_.pauses, row.aggregate_type, row.event_type)) return choice::leave;
-    if (std::ranges::find(request_.leave, row.id) != request_.leave.end()) return choice::leave;
+    if (!request_.in_order && std::ranges::find(request_.leave, row.id) != request_.leave.end()) return choice::leave;
     if (request_.in_order) return in_order(row);
     auto const chosen = by_due_instant(row);
     if (!left_one_) reply_.floor = row.claimable_at;

@@ -224,6 +224,7 @@ steady_time engine::store_failed(loop_health& loop, error const& e, char const* 
   if (!e.transient() && loop.said != e.what()) {
     loop.said = e.what();
     say(log_level::error, loop.error);
+    outage_level_ = log_level::error;
   } else if (e.transient() && !away()) {
     say(log_level::warning, loop.error);
   }
@@ -242,7 +243,7 @@ void engine::store_answered(loop_health& loop, steady_time now) {
   if (now - *loop.away_since >= third) careful_until_ = now + third;
   loop.away_since.reset();
   loop.error.clear();
-  if (!away()) say(log_level::warning, "the store answers again");
+  if (!away()) say(std::exchange(outage_level_, log_level::warning), "the store answers again");
   signals_ |= signal_poll | signal_settle | signal_renew;
 }
 

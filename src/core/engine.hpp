@@ -36,6 +36,9 @@ namespace outbox::inline v0::core {
 
 using std::chrono::milliseconds;
 
+/// Claims look back at least as far as this: transactions commit later than they write.
+inline constexpr milliseconds always_seen{10'000};
+
 /// How long a node stands still at first so that it can claim a suspect alone. It doubles each time that is not enough.
 inline constexpr milliseconds first_drain{1000};
 
@@ -58,6 +61,7 @@ struct ticket {
   std::int32_t attempts = 0;
   std::int32_t crashes = 0;
   bool tried = false;  ///< An earlier try ended without success.
+  bool unreadable = false;
   stage at = stage::registered;
   steady_time lease_end{};  ///< By this node's clock, so never later than by the store's.
   steady_time limit{};      ///< Queued: released after this. Running: failed after this. Perhaps never.
@@ -219,6 +223,7 @@ class engine {
   void note_ignored_pauses(std::size_t entries);
   void apply_announce_failure(error const& e);  ///< The leases are renewed; the registry or the pauses are not.
   [[nodiscard]] std::vector<owner_token> doubts() const;
+  [[nodiscard]] bool has_doubts() const noexcept { return !doubts_.empty(); }
   void forget_doubts(std::span<owner_token const> released);
 
   // Views.
@@ -357,8 +362,9 @@ class engine {
   milliseconds drain_limit_ = first_drain;
 
   milliseconds oldest_lag_{};
-  claim_floors floors_;       ///< Where claims may begin until the next sweep, by the store's clock.
-  steady_time next_sweep_{};  ///< A claim that begins at the beginning.
+  claim_floors floors_;               ///< Where claims may begin until the next sweep, by the store's clock.
+  steady_time next_sweep_{};          ///< A claim that begins at the beginning.
+  milliseconds reach_ = always_seen;  ///< How far back claims look while sweeps fail.
 
   struct isolation {
     steady_time until{};  ///< Left by claims until then.
@@ -385,7 +391,8 @@ class engine {
   loop_health claim_health_, release_health_, lock_health_, settle_health_, renew_health_;
   std::string announce_said_;  ///< The last error of the registry, said once.
   std::size_t ignored_pauses_ = 0;
-  steady_time careful_until_{};  ///< After an outage: claim only rows without an owner.
+  log_level outage_level_ = log_level::warning;  ///< Its end is said as loudly as its beginning.
+  steady_time careful_until_{};                  ///< After an outage: claim only rows without an owner.
 };
 
 }  // namespace outbox::inline v0::core

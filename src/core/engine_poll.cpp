@@ -17,7 +17,6 @@ constexpr milliseconds quick_sweep{20};
 constexpr int rest_after_sweep = 10;  // times as long as it took
 constexpr int rest_after_reading_past_routes = 30;
 constexpr milliseconds longest_rest{60'000};
-constexpr milliseconds always_seen{10'000};
 
 steady_time::duration rest_after(steady_time::duration sweep, claim_request const& claim) noexcept {
   bool const reads_past = !claim.pauses.empty();
@@ -29,7 +28,7 @@ steady_time::duration rest_after(steady_time::duration sweep, claim_request cons
 // A row that could not be claimed is tried again after this; the wait doubles each time.
 constexpr milliseconds isolation_time{60'000};
 constexpr milliseconds longest_isolation{3'600'000};
-constexpr std::size_t most_isolated = 100;
+constexpr std::size_t most_isolated = 1000;
 
 }  // namespace
 
@@ -105,7 +104,7 @@ claim_request engine::next_claim(steady_time now) {
   bool const sweep = now >= next_sweep_;
   auto const floor = sweep ? std::nullopt : floors_.of(left);
   // No floor between two sweeps: the last one has failed, perhaps because it took too long.
-  auto const reach = sweep || floor ? std::nullopt : std::optional{always_seen};
+  auto const reach = sweep || floor ? std::nullopt : std::optional{reach_};
   return {.token = new_token(),
           .limit = alone ? 1 : std::min({settings_.poll.batch, cold_slots_free(), most}),
           .max_bytes = settings_.queue.bytes / 2 - cold_bytes_,
@@ -125,7 +124,12 @@ claim_request engine::next_claim(steady_time now) {
 // sweep of that kind is none.
 void engine::note_floor(poll_request const& sent, claim_reply const& reply, steady_time now) {
   auto const& claim = std::get<claim_request>(sent.what);
-  if (claim.in_order || claim.reach) return;
+  if (claim.in_order) return;
+  if (claim.reach) {  // it was quick enough: the next one may look further back
+    reach_ = std::min<milliseconds>(*claim.reach * 2, std::chrono::hours{24 * 365});
+    return;
+  }
+  if (!claim.floor) reach_ = always_seen;
   if (claim.unowned_only || claim.suspects == suspects::take_one) {
     if (!claim.floor) look_everywhere();
     return;
@@ -144,12 +148,18 @@ void engine::note_refused(claim_request const& claim, claim_reply const& reply, 
   auto const refused = [&](std::string const& id) {
     return std::ranges::any_of(reply.refused, [&](refused_row const& r) { return r.id == id; });
   };
+  for (auto const& r : reply.rows) isolated_.erase(r.handle.id);
+  // A claim that looked at everything has met it, unless it is gone or not due any more.
+  bool const saw_all =
+      !claim.floor && !claim.reach && !claim.unowned_only && claim.suspects == suspects::leave && !reply.more;
   std::erase_if(isolated_, [&](auto const& row) {
-    bool const tried_again = std::ranges::find(claim.leave, row.first) == claim.leave.end();
-    return tried_again && !refused(row.first);
+    return saw_all && std::ranges::find(claim.leave, row.first) == claim.leave.end() && !refused(row.first);
   });
   for (auto const& r : reply.refused) {
-    if (isolated_.size() >= most_isolated && !isolated_.contains(r.id)) continue;
+    if (isolated_.size() >= most_isolated && !isolated_.contains(r.id)) {
+      say(log_level::error, "more than " + std::to_string(most_isolated) + " events cannot be claimed: " + r.error);
+      continue;
+    }
     auto& row = isolated_[r.id];
     auto const wait = std::min<milliseconds>(longest_isolation, isolation_time * (1LL << std::min(row.times, 10)));
     row.until = now + wait;
@@ -276,6 +286,7 @@ void engine::receive(claimed_row row, poll_request const& sent, steady_time now)
     return;
   }
   t->verdict.what = wanted ? outcome::dead : outcome::release;
+  t->unreadable = !row.malformed.empty();
   if (wanted) t->verdict.error = "the row cannot be read: " + row.malformed;
   admit(t, stage::finished);
   signals_ |= signal_settle;
@@ -363,6 +374,7 @@ void engine::apply_poll_failure(poll_request const& sent, error const& e, steady
     poll_not_before_ = store_failed(claim_health_, e, "claim", now);
     // It may have taken too long: then a claim that looks at less may succeed.
     if (!claim->floor && !claim->reach) next_sweep_ = now + rest_after(now - sent.sent, *claim);
+    if (claim->reach) reach_ = std::max(always_seen, *claim->reach / 4);
     // It may have happened, or may happen yet: its token is released before the next claim.
     if (!has_bug(planted_bug::unknown_claim_never_released)) {
       doubts_.push_back({claim->token, now + 2 * settings_.lease.duration, false});

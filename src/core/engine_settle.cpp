@@ -55,7 +55,7 @@ void engine::settled(ticket& t, bool applied, steady_time now) {
     auto const route = t.where == nullptr ? std::string{} : " of route '" + t.where->name + "'";
     say(log_level::error,
         "event " + t.what.id() + " (" + t.what.type() + ")" + route + " is DEAD: " + s.error +
-            (t.where == nullptr ? "; unroutable::leave would keep it for a node that has one" : ""),
+            (t.where == nullptr && !t.unreadable ? "; unroutable::leave would keep it for a node that has one" : ""),
         "dead");
   }
   count_settled(s);

@@ -268,7 +268,8 @@ void runtime::renew() {
   std::unique_lock lock{core_->mutex_};
   while (!renewer_.quit) {
     if (farewell_said_) {
-      core_->renew_.wait(lock);
+      core_->renew_.wait_for(lock, std::chrono::seconds{1});
+      if (!core_->engine_.has_doubts()) continue;
       lock.unlock();
       core_->farewell();  // a transaction that was open has committed
       lock.lock();

@@ -300,8 +300,14 @@ claim_reply postgres_store::claim_or_isolate(driver& d, claim_request request) {
     try {
       take(d, request, chosen, part);
     } catch (error const& e) {
-      if (e.transient() || request.in_order || chosen.size() == 0 || tries == most_isolation_tries) throw;
+      if (e.transient() || request.in_order || chosen.size() == 0) throw;
       result_handle const undone{PQexec(d.raw(), "ROLLBACK")};
+      if (tries >= most_isolation_tries) {
+        if (whole.refused.empty()) throw;
+        whole.now = part.now;
+        whole.more = true;  // the next claim goes on without those that were found
+        return whole;
+      }
       most = std::max<std::size_t>(1, chosen.size() / 2);
       if (chosen.size() > 1) continue;
       whole.refused.push_back({chosen.first_id(), chosen.first_type(), e.what()});

@@ -169,7 +169,8 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
   return chosen;
 }
 
-// One row that cannot be changed must not keep the others from being claimed: the claim goes on without it.
+// One row that cannot be changed must not keep the others from being claimed: the claim goes on without it. In order it
+// holds up what follows, as any row does that is not finished.
 void row_store::take_all(claim_request const& request, candidates& chosen, claim_reply& reply) {
   using fate = candidates::fate;
   constexpr int most_refused = 20;
@@ -180,11 +181,16 @@ void row_store::take_all(claim_request const& request, candidates& chosen, claim
     } catch (error const& e) {
       bool found = false;
       chosen.each([&](candidates::seen& s) {
-        found = found || !s.error.empty();
-        if (!s.error.empty()) s.what = fate::refused;
-        if (s.what != fate::refused) s.what = fate::open;
+        bool const culprit = s.what != fate::refused && !s.error.empty();
+        // What comes behind the last that is looked for is for the next claim.
+        s.what = culprit || s.what == fate::refused ? fate::refused
+                 : found && refused == most_refused ? fate::missed
+                 : s.what == fate::missed           ? fate::missed
+                                                    : fate::open;
+        found = found || culprit;
       });
-      if (!found || e.transient() || refused == most_refused) throw;
+      if (!found || e.transient() || request.in_order || refused > most_refused) throw;
+      if (refused == most_refused) reply.more = true;
     }
   }
   for (auto& k : chosen.killed) {
@@ -202,7 +208,7 @@ void row_store::take_all(claim_request const& request, candidates& chosen, claim
 void row_store::take(connection& c, claim_request const& request, candidates& chosen) {
   using fate = candidates::fate;
   auto const change = [&](candidates::seen& row, std::string const& sql, std::initializer_list<value> values) {
-    if (row.what == fate::refused) return;
+    if (row.what == fate::refused || row.what == fate::missed) return;
     try {
       row.what = c.execute(sql, values) > 0 ? fate::done : fate::missed;
     } catch (error const& e) {

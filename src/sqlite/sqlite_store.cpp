@@ -53,7 +53,12 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     bool any = false;
     with_reader([&](sql::connection& c) { any = foreign_.any(c); });
     foreign_rows::mended mended;
-    if (any) in_transaction([&](sql::connection& c) { mended = foreign_.mend(c); });
+    try {
+      if (any) in_transaction([&](sql::connection& c) { mended = foreign_.mend(c); });
+    } catch (error const& e) {
+      if (e.transient()) throw;
+      mended = {};  // a trigger of the user's refuses the change: those rows wait, the others do not
+    }
     auto reply = row_store::claim(request);
     std::ranges::move(mended.killed, std::back_inserter(reply.killed));
     reply.more = reply.more || mended.more;

@@ -60,6 +60,14 @@ struct postgres_database {
     return postgres::open(db.connection(), o);
   }
 
+  /// By SQL on the handle, as an application does that has no class for it.
+  template <class F>
+  void transact_by_hand(bool commit, F&& f) {
+    connection.execute("BEGIN");
+    f(connection.handle());
+    connection.execute(commit ? "COMMIT" : "ROLLBACK");
+  }
+
   template <class F>
   void transact(bool commit, F&& f) {
     postgres::transaction tx{connection};

@@ -44,8 +44,9 @@ class backend {
   /// Runs SQL of another program's, in which {table} is the table. False if no other program can write to this store.
   virtual bool foreign(std::string const& /*sql*/) { return false; }
 
-  /// Has every change of this row fail, as a trigger of the user's would. False: there are no triggers.
-  virtual bool refuse_changes_of(std::string const& /*id*/) { return false; }
+  /// Has every change of rows fail whose id is LIKE this, as a trigger of the user's would. Once. False: there are no
+  /// triggers.
+  virtual bool refuse_changes_of(std::string const& /*ids*/) { return false; }
 
   /// Puts `text` where the store keeps what is paused, as somebody else would. False if it keeps no text.
   virtual bool overwrite_pauses(std::string const& /*text*/) { return false; }

@@ -40,11 +40,11 @@ class postgres_backend final : public backend {
                    " WHERE event_id = '" + id + "'");
   }
   std::unique_ptr<backend> other() override { return std::make_unique<postgres_backend>("outbox_other"); }
-  bool refuse_changes_of(std::string const& id) override {
-    auto const function = db_.schema() + ".stuck_" + id + "()";
+  bool refuse_changes_of(std::string const& ids) override {
+    auto const function = db_.schema() + ".stuck()";
     db_.execute("CREATE FUNCTION " + function +
                 " RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'it is stuck'; END $$");
-    return foreign("CREATE TRIGGER stuck_" + id + " BEFORE UPDATE ON {table} FOR EACH ROW WHEN (OLD.event_id = '" + id +
+    return foreign("CREATE TRIGGER stuck BEFORE UPDATE ON {table} FOR EACH ROW WHEN (OLD.event_id LIKE '" + ids +
                    "') EXECUTE FUNCTION " + function);
   }
 

@@ -34,8 +34,8 @@ class sqlite_backend final : public backend {
     return text;
   }
   std::unique_ptr<backend> other() override { return std::make_unique<sqlite_backend>(); }
-  bool refuse_changes_of(std::string const& id) override {
-    return foreign("CREATE TRIGGER stuck_" + id + " BEFORE UPDATE ON {table} WHEN OLD.event_id = '" + id +
+  bool refuse_changes_of(std::string const& ids) override {
+    return foreign("CREATE TRIGGER stuck BEFORE UPDATE ON {table} WHEN OLD.event_id LIKE '" + ids +
                    "' BEGIN SELECT RAISE(ABORT, 'it is stuck'); END");
   }
 

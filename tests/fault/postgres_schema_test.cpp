@@ -189,6 +189,16 @@ TEST_F(PostgresSchema, APlainTableIsAdoptedWithItsRows) {
   EXPECT_EQ(s->inspect().counts().done, 3U);
 }
 
+TEST_F(PostgresSchema, I7_AdoptionKeepsTheLocksOfAProgramThatMayStillRun) {
+  make_plain_table("JSON", "TIMESTAMPTZ");
+  db.execute("UPDATE " + db.table() + " SET locked_by = 'java-1', locked_at = now()");
+  auto const s = db.open();
+  auto const reply = s->claim({.token = "n/1", .lease = 1h});
+  EXPECT_THAT(reply.rows, ::testing::IsEmpty());
+  EXPECT_EQ(reply.foreign_owner, "java-1");
+  EXPECT_EQ(s->inspect().find("done")->locked_by, "");
+}
+
 TEST_F(PostgresSchema, AfterAdoptionNewRowsFollowTheOldOnes) {
   make_plain_table("JSON", "TIMESTAMPTZ");
   auto const s = db.open();

@@ -184,6 +184,17 @@ TEST_F(SqliteFile, ANullHandleIsInNoTransaction) {
   EXPECT_EQ(thrown([&] { sqlite::transaction{none}; }).code(), errc::no_transaction);
 }
 
+TEST_F(SqliteFile, AUniqueConstraintOfAnotherTableIsNoDuplicateEvent) {
+  sqlite::connection db{path};
+  db.execute("CREATE TABLE u (a INTEGER UNIQUE); INSERT INTO u VALUES (1)");
+  try {
+    db.execute("INSERT INTO u VALUES (1)");
+    FAIL() << "accepted";
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::store_failure) << e.what();
+  }
+}
+
 // A cleaner of old files, or a start script, removes the lock file while a node holds it.
 class LockFile : public SqliteFile {
  protected:

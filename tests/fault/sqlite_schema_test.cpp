@@ -82,6 +82,21 @@ TEST_F(Schema, AnIndexThatIsMissingIsMade) {
   }
 }
 
+TEST_F(Schema, I7_AdoptionKeepsTheLocksOfAProgramThatMayStillRun) {
+  sqlite::connection{path}.execute(
+      std::string{plain_ddl} +
+      "INSERT INTO outbox_event (event_id, event_type, payload, status, attempts, available_at, created_at, "
+      "locked_by, locked_at) VALUES ('busy', 't', '1', 0, 0, '2020-01-01', '2020-01-01', 'java-1', "
+      "strftime('%Y-%m-%d %H:%M:%f000', 'now')), ('done', 't', '1', 1, 0, '2020-01-01', '2020-01-01', 'java-1', "
+      "'2020-01-01')");
+  ASSERT_EQ(sqlite::migrate(path), sqlite::migration::adopted);
+  auto const s = sqlite::open(path);
+  auto const reply = s->claim({.token = "n/1", .lease = std::chrono::hours{1}});
+  EXPECT_THAT(reply.rows, SizeIs(0));
+  EXPECT_EQ(reply.foreign_owner, "java-1");
+  EXPECT_EQ(s->inspect().find("done")->locked_by, "");
+}
+
 TEST_F(Schema, ATableOfTheSpecificationIsAdoptedWithItsRows) {
   sqlite::connection{path}.execute(
       std::string{plain_ddl} +

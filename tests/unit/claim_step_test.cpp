@@ -557,7 +557,7 @@ TEST_F(LeftOut, R3_ARouteThatIsTakenAgainIsLookedForWhereItWasLeft) {
 }
 
 TEST_F(LeftOut, R3_AClaimThatTakesTooLongIsFollowedByOneThatLooksLessFar) {
-  for (int i = 0; i < 3; ++i) {
+  for (auto const reach : {10s, 20s, 40s}) {  // further each time that it succeeds
     n.fail_next(operation::claim, fault::before);
     n.look([](engine& e) { e.wake(); });
     EXPECT_TRUE(n.poll_slowly(10s)) << "until some limit";
@@ -565,9 +565,20 @@ TEST_F(LeftOut, R3_AClaimThatTakesTooLongIsFollowedByOneThatLooksLessFar) {
     n.poll();  // what it may have claimed is released
     auto const next = next_claim();
     EXPECT_FALSE(next.floor) << "nothing was ever seen";
-    EXPECT_EQ(next.reach, 10s);
+    EXPECT_EQ(next.reach, reach);
     n.advance(2min);
   }
+  n.look([](engine& e) { e.wake(); });
+  n.fail_next(operation::claim, fault::before);
+  n.poll_slowly(10s);  // a sweep
+  n.advance(3s);
+  n.poll();
+  n.look([](engine& e) { e.wake(); });
+  n.fail_next(operation::claim, fault::before);
+  n.poll_slowly(10s);  // a claim that looks 80 s back
+  n.advance(3s);
+  n.poll();
+  EXPECT_EQ(next_claim().reach, 20s) << "and less far if it fails";
 }
 
 TEST(ClaimFloors, EachRouteKeepsItsOwn) {
@@ -651,6 +662,27 @@ TEST_F(Isolated, R13_ItIsLeftForAWhileCountedAndNamed) {
   n.advance(21s);
   EXPECT_THAT(claim({}).leave, IsEmpty());
   EXPECT_THAT(isolated(), IsEmpty()) << "it could be claimed, or is gone";
+}
+
+TEST_F(Isolated, R13_AClaimThatDidNotLookForItForgetsNothing) {
+  claim({{"bad", "t", "a trigger raises"}});
+  n.advance(60s);
+  for (int i = 0; i < 60; ++i) db.put("e" + std::to_string(i));  // more than a claim takes
+  EXPECT_THAT(claim({}).leave, IsEmpty());
+  EXPECT_THAT(isolated(), ElementsAre("bad"));
+}
+
+TEST_F(ClaimStep, R13_TheEndOfAnOutageIsSaidAsLoudlyAsItsBeginning) {
+  n.fail_next(operation::claim, fault::refused);
+  n.poll();
+  n.advance(1s);
+  n.poll_all();
+  EXPECT_THAT(n.log, ElementsAre(HasSubstr("error: the store refuses"), "error: the store answers again"));
+}
+
+TEST_F(ClaimStep, PausesThatAreIgnoredAreSaidOnce) {
+  for (auto const entries : {0U, 2U, 2U}) n.look([&](engine& e) { e.note_ignored_pauses(entries); });
+  EXPECT_THAT(n.log, ElementsAre(HasSubstr("warning: what is paused has 2 entries that no event can match")));
 }
 
 // A suspect waits for what is under way; everything else goes on meanwhile.

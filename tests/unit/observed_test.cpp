@@ -307,6 +307,28 @@ TEST_F(Observed, PurgeTakesABatchPerTransactionAndSaysHowMany) {
   EXPECT_THAT(log, Contains("info: purged 5 rows"));
 }
 
+TEST_F(Observed, APurgeThatFailsHalfwaySaysHowFarItCame) {
+  l.on("t", [](delivery const&) {});
+  auto n = single_node(options());
+  n.run_until_idle();
+  for (auto const* id : {"a", "b", "c"}) write(n, id);
+  n.run_until_idle();
+  clock->advance(1ms);
+  int purges = 0;
+  auto const counting = std::make_shared<testing::faulty_store>(table, [&](testing::operation what) {
+    return what == testing::operation::purge && ++purges == 2 ? testing::fault::before : testing::fault::none;
+  });
+  auto p =
+      single_node({.store = counting, .log = nullptr, .clock = clock, .purge = purge_options{.keep = 0ms, .batch = 2}});
+  try {
+    p.purge_once();
+    FAIL() << "nothing failed";
+  } catch (error const& e) {
+    EXPECT_EQ(e.rows_changed(), 2U);
+    EXPECT_TRUE(e.transient());
+  }
+}
+
 TEST_F(Observed, AScheduledPurgeThatFailsIsLoggedAndTriedAgain) {
   fail(testing::operation::purge, testing::fault::before);
   auto o = options();

@@ -281,6 +281,21 @@ TEST_F(Stop, StartAndStopAreLogged) {
   EXPECT_THAT(log(), Contains("info: stopped"));
 }
 
+TEST_F(Stop, EveryLineNamesTheNodeAndItsTable) {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  multi_node_options o{.store = store_, .name = "web-1"};
+  o.log = [&](log_level, std::string_view text) {
+    std::lock_guard const lock{mutex};
+    lines.emplace_back(text);
+  };
+  auto n = multi_node(std::move(o));
+  n.start();
+  EXPECT_TRUE(n.stop());
+  ASSERT_FALSE(lines.empty());
+  EXPECT_THAT(lines, ::testing::Each(::testing::StartsWith("node 'web-1' on the store in memory: ")));
+}
+
 TEST_F(Stop, ANodeThatOnlyWritesIsHealthyWithoutAThread) {
   auto n = writer_only({.store = store_, .log = nullptr});
   EXPECT_TRUE(n.health().healthy);
