@@ -107,7 +107,7 @@ struct node_health {
   /// Empty if healthy. Else the cause, with the text of the error if the store is at fault.
   std::string reason{};
 
-  /// Ids of events that could not be claimed, up to 20 of them: a trigger raises an error, or a row is damaged. The
+  /// Ids of events that could not be claimed, up to 20 of them: a trigger of yours refuses the change. The
   /// node delivers everything else and tries these again after a minute, then less and less often. They do not make it
   /// unhealthy.
   std::vector<std::string> isolated{};

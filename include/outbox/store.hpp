@@ -111,8 +111,8 @@ struct killed_row {
   std::string why{};  ///< Empty: its crashes are used up.
 };
 
-/// A row that the store could not claim although nobody holds it: a trigger of the user's raises an error, or the row
-/// is damaged.
+/// A row that the store could not claim although nobody holds it: a trigger of the user's raises an error or suppresses
+/// the change.
 struct refused_row {
   std::string id{};
   std::string type{};

@@ -99,6 +99,7 @@ void engine::set_pauses(std::vector<route_pause> pauses) {
 void engine::look_everywhere() noexcept {
   floors_.reset();
   next_sweep_ = {};
+  furthest_reach_ = no_limit;
 }
 
 bool engine::drained() const noexcept {

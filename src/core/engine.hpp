@@ -38,6 +38,7 @@ using std::chrono::milliseconds;
 
 /// Claims look back at least as far as this: transactions commit later than they write.
 inline constexpr milliseconds always_seen{10'000};
+inline constexpr milliseconds no_limit = std::chrono::hours{24 * 365};
 
 /// How long a node stands still at first so that it can claim a suspect alone. It doubles each time that is not enough.
 inline constexpr milliseconds first_drain{1000};
@@ -217,7 +218,7 @@ class engine {
 
   [[nodiscard]] plan<renew_request> plan_renew(steady_time now, bool flush = false);
   void apply_renewed(renew_request const& sent, std::vector<bool> const& kept, steady_time now);
-  void apply_doubts_released(renew_request const& sent);
+  void apply_doubts_released(renew_request const& sent, steady_time now);
   void apply_renew_failure(renew_request const& sent, error const& e, steady_time now);
   void apply_announced() noexcept;
   void note_ignored_pauses(std::size_t entries);
@@ -305,8 +306,9 @@ class engine {
   void note_released(std::span<owner_token const> tokens);
   void prove_what_is_held(steady_time now);
   void note_floor(poll_request const& sent, claim_reply const& reply, steady_time now);
+  void reach_less_far(milliseconds reach) noexcept;
   void note_refused(claim_request const& claim, claim_reply const& reply, steady_time now);
-  void note_suspects(claim_request const& claim, claim_reply const& reply);
+  void note_suspects(claim_request const& claim, claim_reply const& reply, steady_time now);
   void wait_for_elders();
   void pace_quarantine(steady_time now);
   void plan_next_poll(claim_reply const& reply, steady_time now);
@@ -358,13 +360,14 @@ class engine {
   /// or `drain_until_`. holding: the suspect is here, alone.
   enum class quarantine { none, waiting, draining, holding } quarantine_ = quarantine::none;
   std::size_t elders_ = 0;
-  steady_time drain_until_{};
+  steady_time drain_until_{}, no_suspect_before_{};
   milliseconds drain_limit_ = first_drain;
 
   milliseconds oldest_lag_{};
   claim_floors floors_;               ///< Where claims may begin until the next sweep, by the store's clock.
   steady_time next_sweep_{};          ///< A claim that begins at the beginning.
   milliseconds reach_ = always_seen;  ///< How far back claims look while sweeps fail.
+  milliseconds furthest_reach_ = no_limit;
 
   struct isolation {
     steady_time until{};  ///< Left by claims until then.

@@ -120,16 +120,26 @@ claim_request engine::next_claim(steady_time now) {
           .reach = reach};
 }
 
+// A claim that looked so far back took long, or too long. It stays at that until a sweep succeeds.
+void engine::reach_less_far(milliseconds reach) noexcept {
+  reach_ = furthest_reach_ = std::max(always_seen, reach / 4);
+}
+
 // A claim that takes only suspects, or only rows without an owner, has not seen the rest: it moves no floor, and a
 // sweep of that kind is none.
 void engine::note_floor(poll_request const& sent, claim_reply const& reply, steady_time now) {
   auto const& claim = std::get<claim_request>(sent.what);
   if (claim.in_order) return;
-  if (claim.reach) {  // it was quick enough: the next one may look further back
-    reach_ = std::min<milliseconds>(*claim.reach * 2, std::chrono::hours{24 * 365});
+  if (claim.reach) {
+    bool const quick = now - sent.sent < quick_sweep;
+    if (quick) reach_ = std::min(*claim.reach * 2, furthest_reach_);
+    if (!quick) reach_less_far(*claim.reach);
     return;
   }
-  if (!claim.floor) reach_ = always_seen;
+  if (!claim.floor) {
+    reach_ = always_seen;
+    furthest_reach_ = no_limit;
+  }
   if (claim.unowned_only || claim.suspects == suspects::take_one) {
     if (!claim.floor) look_everywhere();
     return;
@@ -138,6 +148,8 @@ void engine::note_floor(poll_request const& sent, claim_reply const& reply, stea
     next_sweep_ = now + rest_after(now - sent.sent, claim);
     if (has_bug(planted_bug::old_rows_are_not_looked_for)) next_sweep_ = steady_time::max();
   }
+  // A claim that stopped to look for rows that it cannot take may not have come as far as it says.
+  if (!reply.refused.empty()) return look_everywhere();
   // What is too young for the claim is not below the floor when it has grown.
   auto const recent = std::max(always_seen, claim.skip_recent);
   floors_.note(claim.pauses, std::min<instant>(reply.floor.value_or(reply.now), reply.now - recent), !claim.floor);
@@ -173,15 +185,16 @@ void engine::note_refused(claim_request const& claim, claim_reply const& reply, 
 }
 
 // A suspect is taken when this node holds nothing else, so that no neighbour can be what kills it.
-void engine::note_suspects(claim_request const& claim, claim_reply const& reply) {
+void engine::note_suspects(claim_request const& claim, claim_reply const& reply, steady_time now) {
   if (quarantine_ == quarantine::draining && claim.suspects == suspects::take_one) {
     quarantine_ = reply.rows.empty() ? quarantine::none : quarantine::holding;
     if (quarantine_ == quarantine::holding) return;
     drain_limit_ = first_drain;
-    poll_wanted_ = true;  // what was committed meanwhile has called, and this claim has left it
+    no_suspect_before_ = now + first_drain;  // it may be one that cannot be claimed
+    poll_wanted_ = true;                     // what was committed meanwhile has called, and this claim has left it
     return;
   }
-  if (!reply.suspects_waiting || quarantine_ != quarantine::none || stuck_workers_ > 0 ||
+  if (!reply.suspects_waiting || now < no_suspect_before_ || quarantine_ != quarantine::none || stuck_workers_ > 0 ||
       has_bug(planted_bug::crashes_blamed_on_neighbours)) {
     return;
   }
@@ -205,7 +218,7 @@ void engine::pace_quarantine(steady_time now) {
     quarantine_ = quarantine::draining;
     drain_until_ = now + drain_limit_;
     poll_wanted_ = true;
-  } else if (quarantine_ == quarantine::draining && now >= drain_until_ && !by_id_.empty()) {
+  } else if (quarantine_ == quarantine::draining && now >= drain_until_ && !(by_id_.empty() && running_.empty())) {
     quarantine_ = quarantine::waiting;
     drain_limit_ = std::min<milliseconds>(drain_limit_ * 2, std::chrono::hours{1});
     wait_for_elders();
@@ -231,7 +244,7 @@ std::size_t engine::apply_claim(poll_request const& sent, claim_reply reply, ste
                                 "delivered twice. Let only one of the two dispatch");
   }
   note_refused(claim, reply, now);
-  note_suspects(claim, reply);
+  note_suspects(claim, reply, now);
   note_floor(sent, reply, now);
   plan_next_poll(reply, now);
   if (claim.floor || claim.reach) next_poll_ = std::min(next_poll_, next_sweep_);
@@ -328,6 +341,7 @@ void engine::apply_lock(bool acquired, steady_time now) {
     return;
   }
   store_answered(lock_health_, now);
+  store_answered(claim_health_, now);  // a node that stands by claims nothing
   poll_wanted_ = false;
   next_poll_ = now + std::min<milliseconds>(settings_.poll.every, milliseconds{1000});
   if (!standby_said_) say(log_level::info, "another node dispatches from this table: standing by");
@@ -374,7 +388,7 @@ void engine::apply_poll_failure(poll_request const& sent, error const& e, steady
     poll_not_before_ = store_failed(claim_health_, e, "claim", now);
     // It may have taken too long: then a claim that looks at less may succeed.
     if (!claim->floor && !claim->reach) next_sweep_ = now + rest_after(now - sent.sent, *claim);
-    if (claim->reach) reach_ = std::max(always_seen, *claim->reach / 4);
+    if (claim->reach) reach_less_far(*claim->reach);
     // It may have happened, or may happen yet: its token is released before the next claim.
     if (!has_bug(planted_bug::unknown_claim_never_released)) {
       doubts_.push_back({claim->token, now + 2 * settings_.lease.duration, false});

@@ -76,6 +76,8 @@ void engine::apply_renewed(renew_request const& sent, std::vector<bool> const& k
       remove_lost(t);
     }
   }
+  // What could not be settled is lost: nothing is left that would tell.
+  if (finished_.empty() && settling_.empty()) store_answered(settle_health_, now);
   signals_ |= signal_work | signal_poll;
 }
 
@@ -106,7 +108,10 @@ void engine::note_ignored_pauses(std::size_t entries) {
 
 void engine::apply_announced() noexcept { announce_said_.clear(); }
 
-void engine::apply_doubts_released(renew_request const& sent) { note_released(sent.doubts); }
+void engine::apply_doubts_released(renew_request const& sent, steady_time now) {
+  note_released(sent.doubts);
+  store_answered(release_health_, now);
+}
 
 void engine::note_released(std::span<owner_token const> tokens) {
   if (tokens.empty()) return;

@@ -73,7 +73,8 @@ void engine::count_queued(ticket const& t, int by) noexcept {
 milliseconds engine::patience_of(ticket const& t) const noexcept {
   auto const timeout = timeout_of(t);
   if (t.where == nullptr || !t.where->options.max_in_flight) return timeout;
-  return timeout * static_cast<std::int64_t>(2 + queued_[t.where->index] / *t.where->options.max_in_flight);
+  return timeout * static_cast<std::int64_t>(
+                       std::min<std::size_t>(1000, 2 + queued_[t.where->index] / *t.where->options.max_in_flight));
 }
 
 steady_time engine::end_of(milliseconds timeout, steady_time now) noexcept {

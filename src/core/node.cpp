@@ -1,6 +1,5 @@
 #include <outbox/error.hpp>
 #include <outbox/node.hpp>
-#include <system_error>
 #include <thread>
 
 #include "core/node_core.hpp"
@@ -39,10 +38,10 @@ node::~node() { end(); }
 void node::end() noexcept {
   if (!runtime_ || !runtime_->on_own_thread()) return runtime_.reset();
   runtime_->stop({});
+  auto* const ending = runtime_.release();
   try {
-    std::thread{[ending = std::move(runtime_)]() mutable { ending.reset(); }}.detach();
-  } catch (std::system_error const&) {
-    static_cast<void>(runtime_.release());  // it goes on to hold its memory; the alternative is to end the process
+    std::thread{[ending] { delete ending; }}.detach();
+  } catch (...) {  // NOLINT(bugprone-empty-catch): it keeps its threads; the alternative is to end the process
   }
 }
 

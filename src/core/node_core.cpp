@@ -116,7 +116,7 @@ void node_core::apply(renew_request const& sent, renew_reply const& reply) {
     e.apply_renewed(sent, reply.kept, now());
     if (reply.pauses) e.set_pauses_if(sent.pauses_version, *reply.pauses);
     if (reply.pauses) e.note_ignored_pauses(store().ignored_pauses());
-    if (reply.doubts_released) e.apply_doubts_released(sent);
+    if (reply.doubts_released) e.apply_doubts_released(sent, now());
     if (reply.rest) {
       e.apply_announce_failure(*reply.rest);
     } else {

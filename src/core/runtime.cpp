@@ -44,6 +44,7 @@ runtime::~runtime() {
   stop(again ? milliseconds{0} : core_->settings().drain);
   {
     std::lock_guard const life{life_};
+    own_thread const mine{this};
     // Listeners may still run: there is no safe way to go on without them.
     if (phase_ == phase::stopping) end_all(clock::time_point::max());
   }
@@ -67,6 +68,7 @@ bool runtime::on_own_thread() const noexcept { return thread_of == this; }
 
 void runtime::start() {
   std::lock_guard const life{life_};
+  own_thread const mine{this};  // a callback of the user's may call stop()
   if (phase_ != phase::made) {
     throw error{errc::lifecycle,
                 phase_ == phase::running ? "start() was called before" : "start() after stop(): make a new node"};
@@ -92,6 +94,7 @@ void runtime::start() {
   }
   core_->say(log_level::info, "started as " + std::string{name(core_->settings().mode)} + ", incarnation " +
                                   core_->settings().engine.incarnation);
+  if (asked_early_) ask_stop();
 }
 
 void runtime::run(loop& l, void (runtime::*body)()) {
@@ -304,7 +307,8 @@ void runtime::end_by_request() {
   bool const late = clock::now() >= *asked_;
   bool const over = core_->with_engine([&](engine& e) {
     if (late) e.release_queued(core_->now());
-    return e.drained() && e.unsettled() == 0 && (late || e.open_births() == 0);
+    // A request for the dispatch lock that is under way would bring it when nobody gives it back any more.
+    return e.drained() && e.unsettled() == 0 && !e.poll_busy() && (late || e.open_births() == 0);
   });
   if (!over) return;
   farewell_said_ = true;
@@ -433,6 +437,10 @@ bool runtime::flush(clock::time_point deadline) {
 // On a thread that a stop would have to wait for: the node takes no more work, and the renewer ends what it can.
 void runtime::ask_stop() {
   auto const drain = core_->settings().drain;
+  if (phase_ == phase::made) {
+    asked_early_ = true;  // by a callback of start(), on its thread
+    return;
+  }
   auto expected = phase::running;
   bool const first = phase_.compare_exchange_strong(expected, phase::stopping);
   {
@@ -450,7 +458,9 @@ bool runtime::stop(milliseconds drain) {
     ask_stop();
     return false;
   }
-  std::lock_guard const life{life_};
+  auto const deadline = clock::now() + std::clamp<milliseconds>(drain, milliseconds{0}, longest_drain);
+  std::unique_lock const life{life_, deadline + grace};
+  if (!life) return false;      // another thread starts or stops it
   own_thread const mine{this};  // a callback of the user's may call stop() again, on this thread
   if (phase_ == phase::made) {
     phase_ = phase::stopped;
@@ -459,7 +469,7 @@ bool runtime::stop(milliseconds drain) {
   if (phase_ == phase::stopped) return true;
   if (phase_ == phase::stepped) return close_stepped();
   phase_ = phase::stopping;
-  return close(clock::now() + std::clamp<milliseconds>(drain, milliseconds{0}, longest_drain));
+  return close(deadline);
 }
 
 bool runtime::close(clock::time_point deadline) {

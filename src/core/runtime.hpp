@@ -72,10 +72,11 @@ class runtime {
   void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& cv, Plan const& plan);
 
   std::shared_ptr<node_core> core_;
-  mutable std::mutex life_;  ///< Held while starting and stopping.
+  std::timed_mutex life_;  ///< Held while starting and stopping.
   std::atomic<phase> phase_{phase::made};
   // Guarded by the engine's lock.
   bool flush_ = false, quit_workers_ = false;
+  bool asked_early_ = false;                ///< While it was being started.
   std::optional<clock::time_point> asked_;  ///< A listener asked for the stop: what is queued has until then.
   bool farewell_said_ = false;              ///< The renewer's, like the next one the poller's.
   std::uint64_t change_counter_ = 0;

@@ -120,7 +120,7 @@ class postgres_store final : public sql::sql_store {
   }
 
   struct chosen_rows;
-  [[nodiscard]] claim_reply claim_or_isolate(driver& d, claim_request request);
+  [[nodiscard]] claim_reply claim_or_isolate(driver& d, claim_request request, bool& partly);
   [[nodiscard]] statement candidates(claim_request const& request, std::size_t window) const;
   [[nodiscard]] std::vector<result_handle> ask(driver& d, claim_request const& request, std::size_t window) const;
   [[nodiscard]] chosen_rows choose(claim_request const& request, std::vector<result_handle> const& answers,
@@ -278,14 +278,19 @@ struct postgres_store::chosen_rows {
 // chooses them; those that others have locked are passed over.
 claim_reply postgres_store::claim(claim_request const& request) {
   claim_reply reply;
-  retrying([&] { pool_.with([&](driver& d) { reply = claim_or_isolate(d, request); }); });
+  bool partly = false;
+  retrying([&] {
+    // What was taken before the conflict is in no reply: the node releases it by its token.
+    if (partly) throw error{errc::unavailable, "a conflict broke the claim off after a part of it"};
+    pool_.with([&](driver& d) { reply = claim_or_isolate(d, request, partly); });
+  });
   if (request.in_order && reply.more) advise_on_order();
   return reply;
 }
 
 // One row that cannot be changed fails the statement for all. Half as many are tried then, and half of that, until the
 // row is alone; the claim goes on without it. What was taken so far is released by its token if a later part fails.
-claim_reply postgres_store::claim_or_isolate(driver& d, claim_request request) {
+claim_reply postgres_store::claim_or_isolate(driver& d, claim_request request, bool& partly) {
   constexpr std::size_t no_limit = SIZE_MAX;
   claim_reply whole;
   std::size_t most = no_limit;
@@ -301,7 +306,7 @@ claim_reply postgres_store::claim_or_isolate(driver& d, claim_request request) {
       take(d, request, chosen, part);
     } catch (error const& e) {
       if (e.transient() || request.in_order || chosen.size() == 0) throw;
-      result_handle const undone{PQexec(d.raw(), "ROLLBACK")};
+      d.execute(statements().rollback);
       if (tries >= most_isolation_tries) {
         if (whole.refused.empty()) throw;
         whole.now = part.now;
@@ -315,7 +320,10 @@ claim_reply postgres_store::claim_or_isolate(driver& d, claim_request request) {
       continue;
     }
     bool const all = most == no_limit || !part.more || chosen.ids.size() >= request.limit;
+    partly = true;
     request.limit -= std::min(request.limit, chosen.ids.size());
+    for (auto const& row : part.rows) request.max_bytes -= std::min(request.max_bytes, row.event.size_bytes());
+    std::ranges::move(part.refused, std::back_inserter(whole.refused));
     part.refused = std::move(whole.refused);
     if (!whole.rows.empty()) part.oldest_lag = whole.oldest_lag;
     std::ranges::move(part.rows, std::back_inserter(whole.rows));
@@ -500,8 +508,12 @@ void postgres_store::take(driver& d, claim_request const& request, chosen_rows c
                                  .malformed = std::move(malformed)});
     return true;
   });
-  for (auto& r : rows) {
-    if (r) reply.rows.push_back(std::move(*r));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i]) {
+      reply.rows.push_back(std::move(*rows[i]));
+    } else {  // it was locked, so nothing else explains it
+      reply.refused.push_back({chosen.ids[i], chosen.types[i], "a trigger or a rule suppresses the change of its row"});
+    }
   }
 }
 

@@ -149,6 +149,7 @@ void wake_line::reconnect() {
     wait(pause / 2 + milliseconds{steady_clock::now().time_since_epoch().count() / 1000 %
                                   std::max<std::int64_t>(1, pause.count())});
     pause = std::min(pause * 2, milliseconds{5000});
+    if (quit_) return;
     try {
       connect_and_listen();
       heard_ += 1;

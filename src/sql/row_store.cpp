@@ -193,6 +193,10 @@ void row_store::take_all(claim_request const& request, candidates& chosen, claim
       if (refused == most_refused) reply.more = true;
     }
   }
+  // Somebody else was quicker; or a trigger ignores the change, and then the next claim would find the same again.
+  bool any = false;
+  chosen.each([&](candidates::seen const& s) { any = any || s.what != fate::missed; });
+  if (!any) reply.more = false;
   for (auto& k : chosen.killed) {
     if (k.from.what == fate::refused) reply.refused.push_back({k.row.id, k.row.type, k.from.error});
     if (k.from.what == fate::done) reply.killed.push_back(std::move(k.row));

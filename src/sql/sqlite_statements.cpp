@@ -114,7 +114,7 @@ row_statements sqlite_row_statements(std::string const& table) {
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)");
 
   r.due = t("SELECT " ROW_COLUMNS ", " CLAIMABLE ", locked_at FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
-            " >= ?2 AND " CLAIMABLE " <= ?1 ORDER BY " CLAIMABLE ", seq");
+            " >= ?2 AND " CLAIMABLE " <= ?1 AND " IN_FORM " ORDER BY " CLAIMABLE ", seq");
   // What is pending is found in the index of what can be claimed, however many rows are done; then sorted.
   r.in_order = t("SELECT " ROW_COLUMNS ", " CLAIMABLE
                  ", locked_at FROM outbox_event WHERE seq IN (SELECT seq FROM outbox_event INDEXED BY outbox_event_due "

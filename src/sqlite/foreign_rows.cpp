@@ -1,6 +1,7 @@
 #include "sqlite/foreign_rows.hpp"
 
 #include <optional>
+#include <outbox/error.hpp>
 
 #include "sql/instant_text.hpp"
 
@@ -56,15 +57,23 @@ foreign_rows::mended foreign_rows::mend(sql::connection& c) const {
     rows.push_back(read(r));
     return true;
   });
-  mended result{.more = std::ssize(rows) == most_at_once};
+  mended result;
+  bool changed = false;
   for (auto& f : rows) {
-    if (f.due) {
-      c.execute(statements_.mend, {*f.due, f.seq});
-    } else {
-      c.execute(statements_.kill, {sql::from_now{}, std::string_view{f.row.why}, f.seq});
-      result.killed.push_back(std::move(f.row));
+    try {
+      if (f.due) {
+        c.execute(statements_.mend, {*f.due, f.seq});
+      } else {
+        c.execute(statements_.kill, {sql::from_now{}, std::string_view{f.row.why}, f.seq});
+        result.killed.push_back(std::move(f.row));
+      }
+      changed = true;
+    } catch (error const& e) {
+      // A trigger of the user's refuses this one: it waits, the others do not.
+      if (e.transient() || !c.in_transaction()) throw;
     }
   }
+  result.more = changed && std::ssize(rows) == most_at_once;
   return result;
 }
 

@@ -57,7 +57,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
       if (any) in_transaction([&](sql::connection& c) { mended = foreign_.mend(c); });
     } catch (error const& e) {
       if (e.transient()) throw;
-      mended = {};  // a trigger of the user's refuses the change: those rows wait, the others do not
+      mended = {};  // a trigger of the user's has rolled it back: those rows wait, the others do not
     }
     auto reply = row_store::claim(request);
     std::ranges::move(mended.killed, std::back_inserter(reply.killed));

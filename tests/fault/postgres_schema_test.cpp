@@ -540,5 +540,20 @@ TEST_F(PostgresSchema, RowsThatNobodyCanReadDieAndTheRestIsDelivered) {
   EXPECT_EQ(s->inspect().find("never")->status, event_status::created);
 }
 
+TEST_F(PostgresSchema, ARowWhoseChangeIsSuppressedIsIsolated) {
+  auto const s = db.open();
+  db.execute("INSERT INTO " + db.table() +
+             " (event_id, event_type, payload, status, available_at, created_at) SELECT id, 't', '1', 0, now(), now() "
+             "FROM unnest(ARRAY['a', 'bad', 'b']) id");
+  db.execute("CREATE FUNCTION " + db.schema() +
+             ".ignore() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$");
+  db.execute("CREATE TRIGGER ignore BEFORE UPDATE ON " + db.table() +
+             " FOR EACH ROW WHEN (OLD.event_id = 'bad') EXECUTE FUNCTION " + db.schema() + ".ignore()");
+  auto const reply = s->claim({.token = "n/1", .lease = 30s});
+  EXPECT_EQ(reply.rows.size(), 2U);
+  ASSERT_EQ(reply.refused.size(), 1U);
+  EXPECT_EQ(reply.refused.front().id, "bad");
+}
+
 }  // namespace
 }  // namespace outbox

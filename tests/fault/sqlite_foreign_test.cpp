@@ -217,6 +217,20 @@ TEST_F(Foreign, EverybodyWhoAsksIsToldOfAChange) {
   EXPECT_EQ(store->change_counter(), first) << "the second to ask hears the same";
 }
 
+TEST_F(Foreign, R13_ARowThatCannotBePutInFormDoesNotHoldUpTheOthers) {
+  shell(
+      "CREATE TRIGGER stuck BEFORE UPDATE ON outbox_event WHEN OLD.event_id = 'bad' BEGIN SELECT RAISE(ABORT, "
+      "'stuck'); "
+      "END;" +
+      plain_insert("bad", "'2026-01-01T00:00:00+05:00'") + plain_insert("good", "'2026-01-01T00:00:01+05:00'") +
+      plain_insert("plain", "'2026-01-02 00:00:00.000000'"));
+  auto const reply = store->claim({.token = "n/1", .lease = 30s});
+  std::set<std::string> ids;
+  for (auto const& r : reply.rows) ids.insert(r.handle.id);
+  EXPECT_EQ(ids, (std::set<std::string>{"good", "plain"}));
+  EXPECT_FALSE(reply.more) << "nobody need look again at once";
+}
+
 TEST_F(Foreign, UnreadableHeadersMakeARowDead) {
   shell(
       "INSERT INTO outbox_event (event_id, event_type, payload, headers, status, available_at, created_at) VALUES "

@@ -680,6 +680,19 @@ TEST_F(ClaimStep, R13_TheEndOfAnOutageIsSaidAsLoudlyAsItsBeginning) {
   EXPECT_THAT(n.log, ElementsAre(HasSubstr("error: the store refuses"), "error: the store answers again"));
 }
 
+TEST_F(ClaimStep, R13_ARenewalThatReleasesWhatIsInDoubtEndsAnOutageToo) {
+  n.fail_next(operation::claim, fault::before);
+  n.poll();
+  n.advance(1s);
+  n.fail_next(operation::release, fault::before);
+  n.poll();
+  EXPECT_THAT(n.look([](engine& e) { return e.unhealthy(); }), HasSubstr("does not answer"));
+  n.advance(8s);
+  n.renew();  // before the poller tries again
+  n.poll_all();
+  EXPECT_EQ(n.look([](engine& e) { return e.unhealthy(); }), "");
+}
+
 TEST_F(ClaimStep, PausesThatAreIgnoredAreSaidOnce) {
   for (auto const entries : {0U, 2U, 2U}) n.look([&](engine& e) { e.note_ignored_pauses(entries); });
   EXPECT_THAT(n.log, ElementsAre(HasSubstr("warning: what is paused has 2 entries that no event can match")));

@@ -281,6 +281,37 @@ TEST_F(Stop, StartAndStopAreLogged) {
   EXPECT_THAT(log(), Contains("info: stopped"));
 }
 
+TEST_F(Stop, ALogMayAskForItWhileTheNodeStarts) {
+  std::atomic<node*> self = nullptr;
+  auto o = options();
+  o.log = [&](log_level, std::string_view text) {
+    if (text.find("started as") != std::string_view::npos) EXPECT_FALSE(self.load()->stop());
+  };
+  auto n = single_node(std::move(o));
+  self = &n;
+  n.start();
+  EXPECT_FALSE(n.health().running);
+  EXPECT_TRUE(n.stop(60s));
+}
+
+TEST_F(Stop, KeepsItsDeadlineWhileAnotherThreadStopsTheNode) {
+  std::latch gate{1};
+  auto o = options();
+  o.listeners.on("t", [&](delivery const& d) {
+    tally_.add(d.id);
+    gate.wait();
+  });
+  auto n = single_node(std::move(o));
+  start(n);
+  commit(n, "a");
+  ASSERT_TRUE(tally_.reach(1));
+  auto patient = std::async(std::launch::async, [&] { return n.stop(60s); });
+  ASSERT_TRUE(eventually([&] { return !n.health().running; }));
+  EXPECT_FALSE(n.stop(1ms)) << "it would wait for the other one";
+  gate.count_down();
+  EXPECT_TRUE(patient.get());
+}
+
 TEST_F(Stop, EveryLineNamesTheNodeAndItsTable) {
   std::mutex mutex;
   std::vector<std::string> lines;
