@@ -43,7 +43,7 @@ runtime::~runtime() {
   }();
   stop(again ? milliseconds{0} : core_->settings().drain);
   {
-    std::lock_guard const life{life_};
+    gate::passage const life{life_};
     own_thread const mine{this};
     // Listeners may still run: there is no safe way to go on without them.
     if (phase_ == phase::stopping) end_all(clock::time_point::max());
@@ -67,7 +67,7 @@ std::string runtime::not_running() const {
 bool runtime::on_own_thread() const noexcept { return thread_of == this; }
 
 void runtime::start() {
-  std::lock_guard const life{life_};
+  gate::passage const life{life_};
   own_thread const mine{this};  // a callback of the user's may call stop()
   if (phase_ != phase::made) {
     throw error{errc::lifecycle,
@@ -344,7 +344,7 @@ std::size_t runtime::run_until_idle() {
   auto const refuse = [](char const* why) { throw error{errc::lifecycle, std::string{"run_until_idle() "} + why}; };
   if (core_->settings().mode == node_mode::writer_only) refuse("is for a node that delivers: this one only writes");
   if (on_own_thread()) refuse("was called from a listener");
-  std::lock_guard const life{life_};
+  gate::passage const life{life_};
   own_thread const mine{this};
   if (phase_ == phase::running) refuse("is for a node that was not started");
   if (phase_ == phase::stopping || phase_ == phase::stopped) refuse("after stop(): make a new node");
@@ -459,7 +459,7 @@ bool runtime::stop(milliseconds drain) {
     return false;
   }
   auto const deadline = clock::now() + std::clamp<milliseconds>(drain, milliseconds{0}, longest_drain);
-  std::unique_lock const life{life_, deadline + grace};
+  gate::passage const life{life_, deadline + grace};
   if (!life) return false;      // another thread starts or stops it
   own_thread const mine{this};  // a callback of the user's may call stop() again, on this thread
   if (phase_ == phase::made) {

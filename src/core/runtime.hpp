@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -41,6 +42,48 @@ class runtime {
   enum class phase { made, stepped, running, stopping, stopped };
   using clock = std::chrono::steady_clock;  ///< Stopping takes real time, whatever clock the node has.
 
+  /// For one at a time, with a limit to the wait. A std::timed_mutex would do, but the thread sanitizer of g++ 12 does
+  /// not understand it.
+  class gate {
+   public:
+    class passage {
+     public:
+      explicit passage(gate& g, clock::time_point deadline = clock::time_point::max())
+          : gate_{g}, inside_{g.enter(deadline)} {}
+      passage(passage const&) = delete;
+      passage& operator=(passage const&) = delete;
+      ~passage() {
+        if (inside_) gate_.leave();
+      }
+      explicit operator bool() const noexcept { return inside_; }
+
+     private:
+      gate& gate_;
+      bool inside_;
+    };
+
+   private:
+    bool enter(clock::time_point deadline) {
+      std::unique_lock lock{mutex_};
+      auto const open = [&] { return !taken_; };
+      if (deadline == clock::time_point::max()) {
+        free_.wait(lock, open);
+      } else if (!free_.wait_until(lock, deadline, open)) {
+        return false;
+      }
+      return taken_ = true;
+    }
+    void leave() {
+      std::lock_guard const lock{mutex_};
+      taken_ = false;
+      free_.notify_one();
+    }
+
+    std::mutex mutex_;
+    std::condition_variable free_;
+    bool taken_ = false;
+  };
+
   /// A thread that can be waited for no longer than until a deadline. The flags are guarded by the engine's lock.
   struct loop {
     std::thread thread{};
@@ -72,7 +115,7 @@ class runtime {
   void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& cv, Plan const& plan);
 
   std::shared_ptr<node_core> core_;
-  std::timed_mutex life_;  ///< Held while starting and stopping.
+  gate life_;  ///< Passed while starting and stopping.
   std::atomic<phase> phase_{phase::made};
   // Guarded by the engine's lock.
   bool flush_ = false, quit_workers_ = false;

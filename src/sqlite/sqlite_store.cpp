@@ -37,7 +37,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
         writer_{path, options_, *clock_},
         reader_{path, options_, *clock_} {
     auto const file = identity_of(writer_.db.get());
-    if (!file) throw error{errc::invalid_option, "a SQLite store needs a file: '" + path + "' is none"};
+    if (!file) throw error{errc::invalid_option, "a SQLite store needs a file, and '" + path + "' is not one"};
     file_ = *file;
     full_name_ = options_.table + " in " + path;
   }
