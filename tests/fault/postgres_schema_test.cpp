@@ -454,6 +454,7 @@ TEST_F(PostgresSchema, AWeakServerIsWarnedOf) {
   o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
   static_cast<void>(postgres::open(db.connection(), o));
   EXPECT_THAT(said, ElementsAre(HasSubstr("fsync = off")));  // as the tests' server has it
+  EXPECT_THAT(said, ElementsAre(::testing::StartsWith("the store of " + db.table() + ": ")));
 }
 
 TEST_F(PostgresSchema, AUrlOpensIt) {
