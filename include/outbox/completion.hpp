@@ -65,7 +65,7 @@ class OUTBOX_CORE_EXPORT completion {
 };
 
 /// A completion that can be copied and used from several threads at once. It counts as dropped when the last copy is
-/// gone. One that was moved from answers to nobody.
+/// gone. One that was moved from does nothing.
 class OUTBOX_CORE_EXPORT shared_completion {
  public:
   explicit shared_completion(completion c);

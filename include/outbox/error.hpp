@@ -50,7 +50,7 @@ class OUTBOX_CORE_EXPORT error : public std::runtime_error {
   [[nodiscard]] std::string_view sqlstate() const noexcept { return sqlstate_; }
 
   /// How many rows a call that works in batches had changed before it failed: those are committed and stay changed.
-  /// Only `dead_events::replay_all` says it; else 0.
+  /// `dead_events::replay_all` and `node::purge_once` say it; else 0.
   [[nodiscard]] std::uint64_t rows_changed() const noexcept { return rows_changed_; }
 
   /// The same error after that many rows. For functions that work in batches.

@@ -15,10 +15,9 @@ enum class log_level { debug, info, warning, error };
 
 /// Called from the node's threads, or from whoever starts, stops or polls it, never from a writer's; one call at a time
 /// per node. It may call the node, as in `node.pause(…)`: lines logged in the meantime are passed to it after it
-/// returns. `message`
-/// is one line, begins with the names of the node and its table, and lives only during the call. Lines of the same kind
-/// are limited to ten in ten seconds; the next one says how many were left out. What it throws is swallowed: logging
-/// never harms delivery.
+/// returns. `message` is one line, begins with the names of the node and its table, and lives only during the call.
+/// Lines of the same kind are limited to ten in ten seconds; the next one says how many were left out. What it throws
+/// is swallowed: logging never harms delivery.
 using log_function = std::function<void(log_level level, std::string_view message)>;
 
 /// The default: warnings and errors to standard error, one line each.
