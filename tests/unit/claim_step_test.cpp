@@ -672,6 +672,14 @@ TEST_F(Isolated, R13_AClaimThatDidNotLookForItForgetsNothing) {
   EXPECT_THAT(isolated(), ElementsAre("bad"));
 }
 
+TEST_F(Isolated, R3_AClaimThatWasRefusedSomethingIsFollowedByOneThatLooksEverywhere) {
+  n.look([](engine& e) { e.set_pauses({{"quick", ""}}); });
+  n.poll_slowly(5ms);  // the next ones would begin at a floor for a while
+  n.advance(1ms);
+  EXPECT_TRUE(claim({{"bad", "t", "a trigger raises"}}).floor);
+  EXPECT_FALSE(claim({}).floor) << "it may have stopped before rows that could be claimed";
+}
+
 TEST_F(ClaimStep, R13_TheEndOfAnOutageIsSaidAsLoudlyAsItsBeginning) {
   n.fail_next(operation::claim, fault::refused);
   n.poll();
