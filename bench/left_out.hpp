@@ -3,11 +3,11 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <outbox/store.hpp>
+#include <outbox/spi/store.hpp>
 #include <string>
 #include <vector>
 
-#include "core/claim_floors.hpp"
+#include "core/engine/claim_floors.hpp"
 #include "rounds.hpp"
 
 namespace bench {

@@ -70,10 +70,11 @@ struct table {
     }
     auto const token = "bench/" + std::to_string(++tokens);
     auto const time = seconds([&] {
-      if (store->claim({.token = token, .limit = 50, .lease = 30s, .in_order = how.in_order}).rows.size() != 50)
+      if (store->backend().claim({.token = token, .limit = 50, .lease = 30s, .in_order = how.in_order}).rows.size() !=
+          50)
         std::abort();
     });
-    store->release(std::span{&token, 1}, 30s);
+    store->backend().release(std::span{&token, 1}, 30s);
     return time * 1e6;
   }
 
@@ -82,11 +83,11 @@ struct table {
     outbox::claim_request const r{
         .token = "bench/" + std::to_string(++tokens), .limit = limit, .lease = 30s, .floor = floor};
     outbox::claim_reply reply;
-    auto const took = seconds([&] { reply = store->claim(r); });
+    auto const took = seconds([&] { reply = store->backend().claim(r); });
     if (time != nullptr) *time = took;
     std::vector<outbox::settlement> done;
     for (auto const& row : reply.rows) done.push_back({.row = row.handle});
-    static_cast<void>(store->settle(done));
+    static_cast<void>(store->backend().settle(done));
     if (reply.floor) floor = reply.floor;
     return reply.rows.size();
   }

@@ -51,9 +51,9 @@ struct table {
   double claim() {
     auto const token = "bench/" + std::to_string(++claims);
     auto const time = seconds([&] {
-      if (store->claim({.token = token, .limit = 50, .lease = 30s}).rows.size() != 50) std::abort();
+      if (store->backend().claim({.token = token, .limit = 50, .lease = 30s}).rows.size() != 50) std::abort();
     });
-    store->release(std::span{&token, 1}, 30s);
+    store->backend().release(std::span{&token, 1}, 30s);
     return time * 1e6;
   }
 

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   auto store = outbox::sqlite::open(path);
   outbox::listeners listeners;
   listeners.on("order.placed", [](outbox::delivery const& d) {
-    std::printf("order %s came %s\n", d.event.payload().c_str(), d.source == outbox::source::hot ? "hot" : "cold");
+    std::printf("order %s came %s\n", d.event.payload().c_str(), d.path == outbox::path::hot ? "hot" : "cold");
   });
   auto box = outbox::single_node({.store = store, .listeners = std::move(listeners)});
   box.start();

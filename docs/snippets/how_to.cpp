@@ -48,8 +48,8 @@ void join_your_transaction(std::string const& path) {
       outbox::single_node({.store = store, .listeners = std::move(listeners), .log = nullptr, .interceptors = {seen}});
   box.run_until_idle();
   auto const writer = box.writer();
-  auto const delivered = [&](std::size_t n, outbox::source from) {
-    return box.run_until_idle() == n && seen->deliveries().back().from == from;
+  auto const delivered = [&](std::size_t n, outbox::path from) {
+    return box.run_until_idle() == n && seen->deliveries().back().path == from;
   };
 
   outbox::sqlite::connection db{path};
@@ -60,7 +60,7 @@ void join_your_transaction(std::string const& path) {
     writer.write(tx, "order.placed", R"({"order":"1"})", {.aggregate = {"order", "1"}});
     tx.commit();  // without it the destructor rolls back
   }
-  check(delivered(1, outbox::source::hot), "an RAII transaction is delivered hot");
+  check(delivered(1, outbox::path::hot), "an RAII transaction is delivered hot");
 
   sqlite3* handle = nullptr;
   check(sqlite3_open(path.c_str(), &handle) == SQLITE_OK, "the file can be opened again");
@@ -70,13 +70,13 @@ void join_your_transaction(std::string const& path) {
     writer.write(tx, "order.placed", R"({"order":"2"})", {.aggregate = {"order", "2"}});
     tx.commit();
   }
-  check(delivered(1, outbox::source::hot), "so is one on a raw handle");
+  check(delivered(1, outbox::path::hot), "so is one on a raw handle");
 
   sqlite3_exec(handle, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr);
   sqlite3_exec(handle, "INSERT INTO orders VALUES ('3')", nullptr, nullptr, nullptr);
   writer.write(handle, "order.placed", R"({"order":"3"})", {.aggregate = {"order", "3"}});
   sqlite3_exec(handle, "COMMIT", nullptr, nullptr, nullptr);
-  check(delivered(1, outbox::source::cold), "a raw transaction is the poller's");
+  check(delivered(1, outbox::path::cold), "a raw transaction is the poller's");
 
   bool refused = false;
   try {
@@ -96,7 +96,7 @@ void join_your_transaction(std::string const& path) {
     points.award("ada");  // joins the transaction without being given it
     tx.commit();
   }
-  check(delivered(1, outbox::source::hot), "the current transaction is joined");
+  check(delivered(1, outbox::path::hot), "the current transaction is joined");
   {
     outbox::thread_local_context current;
     loyalty const points{box.writer(), current};
@@ -106,7 +106,7 @@ void join_your_transaction(std::string const& path) {
     points.award("bob");
     tx.commit();
   }
-  check(delivered(1, outbox::source::hot), "a scope makes it current too");
+  check(delivered(1, outbox::path::hot), "a scope makes it current too");
 
   {
     std::vector<outbox::event> events;
@@ -118,7 +118,7 @@ void join_your_transaction(std::string const& path) {
     tx.commit();
     check(ids.size() == 3, "one id for every row");
   }
-  check(delivered(3, outbox::source::hot), "write_all is one write");
+  check(delivered(3, outbox::path::hot), "write_all is one write");
   std::printf("join-your-transaction: hot, hot, cold, and the current one\n");
 }
 

@@ -55,11 +55,11 @@ class arrivals {
  public:
   void add(outbox::delivery const& d) {
     std::lock_guard const lock{mutex_};
-    from_.emplace(d.event.aggregate_id(), d.source);
+    from_.emplace(d.event.aggregate_id(), d.path);
     changed_.notify_all();
   }
   /// How the first delivery about this order came; waits for it.
-  [[nodiscard]] outbox::source of(std::string const& order) {
+  [[nodiscard]] outbox::path of(std::string const& order) {
     std::unique_lock lock{mutex_};
     bool const came = changed_.wait_for(lock, 1min, [&] { return from_.contains(order); });
     if (!came) throw std::runtime_error{"order " + order + " did not come"};
@@ -77,7 +77,7 @@ class arrivals {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::multimap<std::string, outbox::source> from_;
+  std::multimap<std::string, outbox::path> from_;
 };
 
 // ---- join-your-transaction.md
@@ -105,7 +105,7 @@ void our_transaction(std::string const& connection, outbox::writer const& writer
     writer.write(tx, "order.placed", R"({"order":"1"})", {.aggregate = {"order", "1"}});
     tx.commit();  // sends the event and COMMIT together; without it the destructor rolls back
   }
-  check(seen.of("1") == outbox::source::hot, "a transaction of ours is delivered hot");
+  check(seen.of("1") == outbox::path::hot, "a transaction of ours is delivered hot");
   std::printf("a connection and a transaction of ours: hot\n");
 
   {
@@ -114,7 +114,7 @@ void our_transaction(std::string const& connection, outbox::writer const& writer
     writer.write(tx, "order.placed", R"({"order":"2"})", {.aggregate = {"order", "2"}});
     tx.commit();  // BEGIN, both INSERTs and COMMIT in one round trip
   }
-  check(seen.of("2") == outbox::source::hot, "so is a pipelined one");
+  check(seen.of("2") == outbox::path::hot, "so is a pipelined one");
   std::printf("pipelined: hot\n");
 
   {
@@ -125,7 +125,7 @@ void our_transaction(std::string const& connection, outbox::writer const& writer
     db.execute("ROLLBACK TO gift");  // takes the second event along, and not the first
     tx.commit();
   }
-  check(seen.of("3") == outbox::source::hot, "what a savepoint leaves is delivered hot");
+  check(seen.of("3") == outbox::path::hot, "what a savepoint leaves is delivered hot");
   check(seen.total() == 3, "what it takes back is not delivered");
   std::printf("a savepoint: takes its own event along\n");
 }
@@ -140,14 +140,14 @@ void your_handle(std::string const& connection, outbox::writer const& writer, ar
     writer.write(tx, "order.placed", R"({"order":"4"})", {.aggregate = {"order", "4"}});
     tx.commit();
   }
-  check(seen.of("4") == outbox::source::hot, "a transaction of ours on your handle is delivered hot");
+  check(seen.of("4") == outbox::path::hot, "a transaction of ours on your handle is delivered hot");
   std::printf("a handle of yours and a transaction of ours: hot\n");
 
   PQclear(PQexec(handle, "BEGIN"));
   PQclear(PQexec(handle, "INSERT INTO orders VALUES ('5')"));
   writer.write(handle, "order.placed", R"({"order":"5"})", {.aggregate = {"order", "5"}});
   PQclear(PQexec(handle, "COMMIT"));
-  check(seen.of("5") == outbox::source::hot, "the end of your own transaction is seen");
+  check(seen.of("5") == outbox::path::hot, "the end of your own transaction is seen");
   std::printf("a handle and a transaction of yours: hot\n");
 
   bool refused = false;
@@ -167,7 +167,7 @@ void through_pqxx(std::string const& connection, outbox::writer const& writer, a
     writer.write(tx, "order.placed", R"({"order":"6"})", {.aggregate = {"order", "6"}});
     tx.commit();
   }
-  check(seen.of("6") == outbox::source::hot, "the end of a pqxx transaction is seen");
+  check(seen.of("6") == outbox::path::hot, "the end of a pqxx transaction is seen");
   std::printf("pqxx: hot\n");
 }
 
@@ -183,7 +183,7 @@ void again_after_a_conflict(std::string const& connection, outbox::writer const&
     writer.write(tx, "order.placed", R"({"order":"7"})", {.aggregate = {"order", "7"}});
   });
   check(attempts == 2, "the first attempt meets the other transaction");
-  check(seen.of("7") == outbox::source::hot, "the second one is delivered");
+  check(seen.of("7") == outbox::path::hot, "the second one is delivered");
   std::printf("a conflict: delivered after the second attempt\n");
 }
 

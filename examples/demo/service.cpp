@@ -47,7 +47,7 @@ outbox::listeners carrier(ledger const& book, bool repaired) {
           book.append("failed", e.order);
           return outbox::failed{"the carrier is closed", 50ms};
         }
-        auto const how = std::string{d.source == outbox::source::hot ? " hot " : " cold "} + std::to_string(d.attempt);
+        auto const how = std::string{d.path == outbox::path::hot ? " hot " : " cold "} + std::to_string(d.attempt);
         if (!book.append("delivered", e.order, how)) return outbox::failed{"the ledger is full"};
         return outbox::done;
       },

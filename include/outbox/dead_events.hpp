@@ -35,7 +35,7 @@ class OUTBOX_CORE_EXPORT dead_events {
   std::uint64_t replay_all(dead_filter const& filter = {}, std::size_t batch = 100) const;
 
  private:
-  [[nodiscard]] store& table() const;  ///< Throws `error` (lifecycle) if this was moved from.
+  [[nodiscard]] spi::store& table() const;  ///< Throws `error` (lifecycle) if this was moved from.
 
   std::shared_ptr<store> store_;
   std::function<void()> replayed_;

@@ -10,7 +10,7 @@
 namespace outbox::inline v0 {
 
 /// hot: handed over by the commit in this process. cold: claimed from the table.
-enum class source { hot, cold };
+enum class path { hot, cold };
 
 /// One call of a listener.
 struct delivery {
@@ -21,7 +21,7 @@ struct delivery {
   std::int32_t max_attempts;  ///< A failure of this attempt number makes the event DEAD.
   steady_time deadline;       ///< After this the call counts as failed and its result is ignored. Without a timeout:
                               ///< `steady_time::max()`.
-  outbox::v0::source source;
+  outbox::v0::path path;
   bool maybe_duplicate;  ///< An earlier try may have had its effect: it failed, or its process ended in the middle.
   std::stop_token stop;  ///< Fires when the result no longer counts: timeout, lost lease, or a node that stops now.
 };

@@ -1,4 +1,5 @@
-// Everything a small program needs, but the store: include that of your database beside this.
+// Everything a small program needs except a store; also include the header of your database, such as
+// <outbox/sqlite.hpp>.
 #pragma once
 
 #include <outbox/clock.hpp>
@@ -21,3 +22,4 @@
 #include <outbox/transaction.hpp>
 #include <outbox/tx_context.hpp>
 #include <outbox/version.hpp>
+#include <outbox/writer.hpp>

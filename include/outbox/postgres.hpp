@@ -8,7 +8,7 @@
 #include <memory>
 #include <outbox/detail/postgres_export.hpp>
 #include <outbox/log.hpp>
-#include <outbox/sql/connection.hpp>
+#include <outbox/spi/sql_connection.hpp>
 #include <outbox/store.hpp>
 #include <outbox/transaction.hpp>
 #include <span>

@@ -13,6 +13,7 @@
 #include <outbox/hooks.hpp>
 #include <outbox/node.hpp>
 #include <outbox/result.hpp>
+#include <outbox/spi/forwarding_store.hpp>
 #include <outbox/store.hpp>
 #include <string>
 #include <vector>
@@ -49,9 +50,9 @@ OUTBOX_TESTING_EXPORT std::size_t run_until_done(node& n, manual_clock& clock, s
 
 /// One call of a listener, and what came of it.
 struct recorded_delivery {
-  event what;
+  outbox::v0::event event;
   std::int32_t attempt = 0;
-  source from = source::hot;
+  outbox::v0::path path = path::hot;
   bool maybe_duplicate = false;
   result answer = done;
 };
@@ -116,11 +117,11 @@ enum class fault {
 };
 
 /// A store in front of another one that fails as a function says.
-class OUTBOX_TESTING_EXPORT faulty_store final : public store {
+class OUTBOX_TESTING_EXPORT faulty_store final : public spi::forwarding_store {
  public:
   using oracle = std::function<fault(operation)>;
 
-  faulty_store(std::shared_ptr<store> behind, oracle next);
+  faulty_store(std::shared_ptr<outbox::v0::store> behind, oracle next);
   ~faulty_store() override;
 
   /// The calls that took no effect yet.
@@ -129,17 +130,15 @@ class OUTBOX_TESTING_EXPORT faulty_store final : public store {
   /// Lets the oldest late call take effect; what it throws or returns is nobody's any more. False if there is none.
   bool run_late();
 
-  store_capabilities capabilities() const noexcept override;
-  void insert(transaction_ref tx, std::span<insertion const> rows) override;
-  claim_reply claim(claim_request const& request) override;
-  std::vector<bool> settle(std::span<settlement const> items) override;
-  std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
+  spi::claim_reply claim(spi::claim_request const& request) override;
+  std::vector<bool> settle(std::span<spi::settlement const> items) override;
+  std::vector<bool> renew(std::span<spi::row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
-  std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
+  std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
   void announce(node_row const& node) override;
   void retire(std::string_view incarnation) override;
-  std::size_t purge(purge_request const& request) override;
-  std::size_t purge_by_age(age_purge_request const& request) override;
+  std::size_t purge(spi::purge_request const& request) override;
+  std::size_t purge_by_age(spi::age_purge_request const& request) override;
   std::vector<dead_event> dead(dead_filter const& filter, std::size_t limit) override;
   std::uint64_t count_dead(dead_filter const& filter) override;
   bool replay(std::string_view id) override;
@@ -147,10 +146,6 @@ class OUTBOX_TESTING_EXPORT faulty_store final : public store {
   std::vector<route_pause> pauses() override;
   bool pause(route_pause const& what) override;
   bool resume(route_pause const& what) override;
-  std::size_t ignored_pauses() noexcept override;
-  instant now() override;
-  std::uint64_t change_counter() noexcept override;
-  inspector& inspect() override;
 
  private:
   struct state;

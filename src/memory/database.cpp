@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <outbox/error.hpp>
 
-#include "core/claim_filter.hpp"
-#include "core/names_check.hpp"
-#include "core/planted.hpp"
+#include <outbox/spi/claim_filter.hpp>
+#include "core/base/planted.hpp"
+#include "core/events/names_check.hpp"
 
 namespace outbox::inline v0::memory {
 namespace {
@@ -33,7 +33,7 @@ bool of_incarnation(std::string_view token, std::string_view incarnation) noexce
 }
 
 // Who holds the dispatch lock; empty: nobody. A lock may outlive its store, so the state is shared.
-class held_lock final : public dispatch_lock {
+class held_lock final : public spi::dispatch_lock {
  public:
   held_lock(std::shared_ptr<lock_state> state, std::weak_ptr<database> of, std::string me)
       : state_{std::move(state)}, of_{std::move(of)}, me_{std::move(me)} {}
@@ -77,7 +77,7 @@ instant database::now() { return options_.clock->now(); }
 
 commit_fate database::next_fate() { return options_.at_commit ? options_.at_commit() : commit_fate::ok; }
 
-void database::insert(transaction_ref tx, std::span<insertion const> rows) {
+void database::insert(transaction_ref tx, std::span<spi::insertion const> rows) {
   if (tx.kind() != "memory" || &transaction_access::owner(*static_cast<transaction*>(tx.target())) != this) {
     throw error{errc::wrong_transaction, "the transaction belongs to another memory store"};
   }
@@ -86,7 +86,7 @@ void database::insert(transaction_ref tx, std::span<insertion const> rows) {
   auto const at = now();
   std::vector<row_view> fresh;
   for (auto const& r : rows) {
-    auto const& e = *r.what;
+    auto const& e = *r.event;
     auto const same = [&](row_view const& other) { return other.event.id() == e.id(); };
     if (by_id_.contains(e.id()) || transaction_access::has(joined, e.id()) || std::ranges::any_of(fresh, same)) {
       throw error{errc::duplicate_event, "event id '" + e.id() + "' is in the table already"};
@@ -131,10 +131,10 @@ void database::erase(std::int64_t seq) {
   rows_.erase(it);
 }
 
-database::candidates database::choose(claim_request const& request, instant now, claim_reply& reply) const {
-  using choice = core::claim_filter::choice;
+database::candidates database::choose(spi::claim_request const& request, instant now, spi::claim_reply& reply) const {
+  using choice = spi::claim_filter::choice;
   candidates c;
-  core::claim_filter filter{request, reply};
+  spi::claim_filter filter{request, reply};
   auto const goes_on = [&](row_view const& row) {
     auto const chosen = filter.consider({.id = row.event.id(),
                                          .event_type = row.event.type(),
@@ -171,9 +171,9 @@ database::candidates database::choose(claim_request const& request, instant now,
   return c;
 }
 
-claim_reply database::claim(claim_request const& request) {
+spi::claim_reply database::claim(spi::claim_request const& request) {
   std::lock_guard const lock{mutex_};
-  claim_reply reply;
+  spi::claim_reply reply;
   auto const at = now();
   reply.now = at;
   auto const chosen = choose(request, at, reply);
@@ -210,10 +210,10 @@ claim_reply database::claim(claim_request const& request) {
 
 // When the next row can be claimed: the first instant after now, or the end of `skip_recent` for one that is due
 // already.
-std::optional<instant> database::next_due(instant now, claim_request const& request) const {
+std::optional<instant> database::next_due(instant now, spi::claim_request const& request) const {
   auto const left = [&](auto const& entry) {
     auto const& e = rows_.at(entry.second).event;
-    return core::paused(request.pauses, e.aggregate_type(), e.type());
+    return paused(request.pauses, e.aggregate_type(), e.type());
   };
   auto const later = due_.upper_bound({now, INT64_MAX});
   std::optional<instant> next;
@@ -226,14 +226,14 @@ std::optional<instant> database::next_due(instant now, claim_request const& requ
   return next;
 }
 
-row_view* database::owned(row_handle const& handle) {
+row_view* database::owned(spi::row_handle const& handle) {
   auto const seq = by_id_.find(handle.id);
   if (seq == by_id_.end()) return nullptr;
   auto& row = rows_.at(seq->second);
   return pending(row) && row.locked_by == handle.token ? &row : nullptr;
 }
 
-std::vector<bool> database::settle(std::span<settlement const> items) {
+std::vector<bool> database::settle(std::span<spi::settlement const> items) {
   std::lock_guard const lock{mutex_};
   auto const at = now();
   std::vector<bool> applied;
@@ -247,42 +247,42 @@ std::vector<bool> database::settle(std::span<settlement const> items) {
   return applied;
 }
 
-void database::apply(row_view& row, settlement const& s, instant now) {
+void database::apply(row_view& row, spi::settlement const& s, instant now) {
   update(row, [&](row_view& r) {
     r.locked_by.clear();
     r.lease_until.reset();
-    if (s.what == outcome::release) return;
+    if (s.outcome == spi::outcome::release) return;
     r.crashes = 0;
     r.attempts += s.counted;
     r.progress = s.progress;
-    switch (s.what) {
-      case outcome::delivered:
+    switch (s.outcome) {
+      case spi::outcome::delivered:
         r.status = event_status::delivered;
         r.done_at = now;
         r.last_error.clear();
         break;
-      case outcome::dead:
+      case spi::outcome::dead:
         r.status = event_status::dead;
         r.done_at = now;
         r.last_error = s.error;
         break;
-      case outcome::retry:
+      case spi::outcome::retry:
         r.status = event_status::retry;
         r.available_at = now + s.delay;
         r.last_error = s.error;
         break;
-      case outcome::defer:
+      case spi::outcome::defer:
         r.status = event_status::created;
         r.available_at = now + s.delay;
         if (!s.error.empty()) r.last_error = s.error;
         break;
-      case outcome::release: break;
+      case spi::outcome::release: break;
     }
   });
-  if (s.what == outcome::delivered && options_.erase_done) erase(row.seq);
+  if (s.outcome == spi::outcome::delivered && options_.erase_done) erase(row.seq);
 }
 
-std::vector<bool> database::renew(std::span<row_handle const> rows, milliseconds lease) {
+std::vector<bool> database::renew(std::span<spi::row_handle const> rows, milliseconds lease) {
   std::lock_guard const lock{mutex_};
   auto const until = now() + lease;
   std::vector<bool> kept;
@@ -323,7 +323,7 @@ std::size_t database::expire_others(std::string_view incarnation) {
   return expired;
 }
 
-std::unique_ptr<dispatch_lock> database::try_dispatch_lock(std::string_view incarnation) {
+std::unique_ptr<spi::dispatch_lock> database::try_dispatch_lock(std::string_view incarnation) {
   std::lock_guard const lock{lock_->mutex};
   if (!lock_->holder.empty()) return nullptr;
   lock_->holder = incarnation;
@@ -351,7 +351,7 @@ std::vector<node_row> database::nodes() {
   return live;
 }
 
-std::size_t database::purge(purge_request const& request) {
+std::size_t database::purge(spi::purge_request const& request) {
   std::lock_guard const lock{mutex_};
   auto const before = now() - request.retention;
   std::vector<std::int64_t> old;
@@ -369,7 +369,7 @@ std::size_t database::purge(purge_request const& request) {
   return old.size();
 }
 
-std::size_t database::purge_by_age(age_purge_request const& request) {
+std::size_t database::purge_by_age(spi::age_purge_request const& request) {
   std::lock_guard const lock{mutex_};
   auto const at = now();
   for (auto const& [incarnation, node] : nodes_) {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <outbox/memory.hpp>
-#include <outbox/store.hpp>
+#include <outbox/spi/store.hpp>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -21,21 +21,21 @@ struct lock_state {
   std::string holder;
 };
 
-class database final : public store, public inspector, public std::enable_shared_from_this<database> {
+class database final : public spi::store, public inspector, public std::enable_shared_from_this<database> {
  public:
   explicit database(options o);
 
   store_capabilities capabilities() const noexcept override;
-  void insert(transaction_ref tx, std::span<insertion const> rows) override;
-  claim_reply claim(claim_request const& request) override;
-  std::vector<bool> settle(std::span<settlement const> items) override;
-  std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
+  void insert(transaction_ref tx, std::span<spi::insertion const> rows) override;
+  spi::claim_reply claim(spi::claim_request const& request) override;
+  std::vector<bool> settle(std::span<spi::settlement const> items) override;
+  std::vector<bool> renew(std::span<spi::row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
-  std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
+  std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
   void announce(node_row const& node) override;
   void retire(std::string_view incarnation) override;
-  std::size_t purge(purge_request const& request) override;
-  std::size_t purge_by_age(age_purge_request const& request) override;
+  std::size_t purge(spi::purge_request const& request) override;
+  std::size_t purge_by_age(spi::age_purge_request const& request) override;
   std::vector<dead_event> dead(dead_filter const& filter, std::size_t limit) override;
   std::uint64_t count_dead(dead_filter const& filter) override;
   bool replay(std::string_view id) override;
@@ -63,13 +63,13 @@ class database final : public store, public inspector, public std::enable_shared
     std::vector<std::int64_t> take, kill;
   };
 
-  [[nodiscard]] candidates choose(claim_request const& request, instant now, claim_reply& reply) const;
-  [[nodiscard]] row_view* owned(row_handle const& handle);
+  [[nodiscard]] candidates choose(spi::claim_request const& request, instant now, spi::claim_reply& reply) const;
+  [[nodiscard]] row_view* owned(spi::row_handle const& handle);
   void update(row_view& row, std::function<void(row_view&)> const& change);
-  void apply(row_view& row, settlement const& s, instant now);
+  void apply(row_view& row, spi::settlement const& s, instant now);
   void erase(std::int64_t seq);
   void revive(row_view& row, instant now);
-  [[nodiscard]] std::optional<instant> next_due(instant now, claim_request const& request) const;
+  [[nodiscard]] std::optional<instant> next_due(instant now, spi::claim_request const& request) const;
 
   options options_;
   std::mutex mutex_;

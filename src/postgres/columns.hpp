@@ -6,14 +6,14 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <outbox/sql/connection.hpp>
-#include <outbox/store.hpp>
+#include <outbox/spi/sql_connection.hpp>
+#include <outbox/spi/store.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/header_codec.hpp"
-#include "core/text.hpp"
+#include <outbox/spi/codecs.hpp>
+#include "core/base/text.hpp"
 #include "postgres/parameters.hpp"
 
 namespace outbox::inline v0::postgres {
@@ -50,11 +50,11 @@ struct pause_lists {
 /// which columns are never empty otherwise. Bytes may be empty: they belong to rows with a content type.
 class insert_columns {
  public:
-  void add(insertion const& i) {
-    auto const& e = i.what->record();
+  void add(spi::insertion const& i) {
+    auto const& e = i.event->record();
     bool const json = e.kind == payload_kind::json;
-    bool const at_an_instant = i.what->delayed() && e.available_at.has_value();
-    auto const& headers = kept_.emplace_back(core::encode_headers(i.what->headers()));
+    bool const at_an_instant = i.event->delayed() && e.available_at.has_value();
+    auto const& headers = kept_.emplace_back(spi::encode_headers(i.event->headers()));
     id_.emplace_back(e.id);
     type_.emplace_back(e.type);
     aggregate_.emplace_back(e.aggregate.type);
@@ -100,12 +100,12 @@ class insert_columns {
 
 /// Settlements of one outcome as columns, in the order of their ids.
 struct settle_columns {
-  void add(std::size_t index, settlement const& s) {
+  void add(std::size_t index, spi::settlement const& s) {
     indexes.push_back(index);
     id.emplace_back(s.row.id);
     token.emplace_back(s.row.token);
     progress.push_back(or_nothing(s.progress));
-    error.push_back(s.what == outcome::defer ? or_nothing(s.error) : optional_text{s.error});
+    error.push_back(s.outcome == spi::outcome::defer ? or_nothing(s.error) : optional_text{s.error});
     delay.push_back(micros(s.delay));
     counted.push_back(s.counted);
   }

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "core/fork_guard.hpp"
+#include "core/base/fork_guard.hpp"
 #include "postgres/migrate.hpp"
 #include "postgres/pool.hpp"
 
@@ -15,7 +15,7 @@ constexpr int most_attempts = 10;
 
 // A child that has the session's socket open keeps the session, and with it the lock, alive after this process has
 // died: hence the guard.
-class advisory_lock final : public dispatch_lock {
+class advisory_lock final : public spi::dispatch_lock {
  public:
   advisory_lock(std::unique_ptr<own_connection> c, std::string_view incarnation, std::string expire_sql)
       : c_{std::move(c)},

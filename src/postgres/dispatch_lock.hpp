@@ -3,7 +3,7 @@
 #pragma once
 
 #include <memory>
-#include <outbox/store.hpp>
+#include <outbox/spi/store.hpp>
 #include <string>
 #include <string_view>
 
@@ -13,7 +13,7 @@ namespace outbox::inline v0::postgres {
 
 /// What came of an attempt.
 struct lock_attempt {
-  std::unique_ptr<dispatch_lock> lock;  ///< Null if somebody else has it.
+  std::unique_ptr<spi::dispatch_lock> lock;  ///< Null if somebody else has it.
   bool beside_older = false;  ///< That is a node of an earlier version, on this table or on a copy of its schema.
 };
 

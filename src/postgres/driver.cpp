@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/instants.hpp"
+#include "core/base/instants.hpp"
 #include "postgres/watch.hpp"
 
 namespace outbox::inline v0::postgres {

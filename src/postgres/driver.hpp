@@ -6,14 +6,14 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <outbox/detail/postgres_adapter.hpp>
 #include <outbox/error.hpp>
-#include <outbox/sql/connection.hpp>
+#include <outbox/spi/postgres_adapter.hpp>
+#include <outbox/spi/sql_connection.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/routes.hpp"
+#include "core/base/text_map.hpp"
 #include "postgres/parameters.hpp"
 
 namespace outbox::inline v0::postgres {

@@ -1,7 +1,7 @@
 #include "postgres/parameters.hpp"
 
 #include <concepts>
-#include <outbox/detail/postgres_adapter.hpp>
+#include <outbox/spi/postgres_adapter.hpp>
 
 #include "sql/instant_text.hpp"
 

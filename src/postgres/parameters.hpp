@@ -3,7 +3,7 @@
 
 #include <libpq-fe.h>
 
-#include <outbox/sql/connection.hpp>
+#include <outbox/spi/sql_connection.hpp>
 #include <span>
 #include <string>
 #include <vector>

@@ -7,9 +7,9 @@
 #include <outbox/postgres.hpp>
 #include <unordered_map>
 
-#include "core/claim_filter.hpp"
-#include "core/header_codec.hpp"
-#include "core/log_book.hpp"
+#include <outbox/spi/claim_filter.hpp>
+#include <outbox/spi/codecs.hpp>
+#include "core/base/log_book.hpp"
 #include "postgres/columns.hpp"
 #include "postgres/dispatch_lock.hpp"
 #include "postgres/driver.hpp"
@@ -64,13 +64,13 @@ class postgres_store final : public sql::sql_store {
     return {.kind = "postgres", .table = full_name_, .watch_every = milliseconds{wake_ ? 5 : 0}};
   }
 
-  void insert(transaction_ref tx, std::span<insertion const> rows) override;
-  claim_reply claim(claim_request const& request) override;
-  std::vector<bool> settle(std::span<settlement const> items) override;
-  std::vector<bool> renew(std::span<row_handle const> rows, milliseconds lease) override;
+  void insert(transaction_ref tx, std::span<spi::insertion const> rows) override;
+  spi::claim_reply claim(spi::claim_request const& request) override;
+  std::vector<bool> settle(std::span<spi::settlement const> items) override;
+  std::vector<bool> renew(std::span<spi::row_handle const> rows, milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, milliseconds lease) override;
 
-  std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
+  std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
     auto attempt = try_advisory_lock(pool_.connection_string(), pool_.timeout(), table_id_, incarnation,
                                      statements().expire_others);
     bool const said = older_said_.exchange(attempt.beside_older);
@@ -120,20 +120,21 @@ class postgres_store final : public sql::sql_store {
   }
 
   struct chosen_rows;
-  [[nodiscard]] claim_reply claim_or_isolate(driver& d, claim_request request, bool& partly);
-  [[nodiscard]] statement candidates(claim_request const& request, std::size_t window) const;
-  [[nodiscard]] std::vector<result_handle> ask(driver& d, claim_request const& request, std::size_t window) const;
-  [[nodiscard]] chosen_rows choose(claim_request const& request, std::vector<result_handle> const& answers,
-                                   std::size_t window, std::size_t most, claim_reply& reply) const;
-  [[nodiscard]] std::vector<statement> look_ahead(claim_request const& request) const;
-  static void note_next_due(claim_request const& request, std::span<result_handle const> answers, claim_reply& reply);
-  void take(driver& d, claim_request const& request, chosen_rows const& chosen, claim_reply& reply) const;
-  [[nodiscard]] statement settle_statement(outcome what, settle_columns const& c) const;
+  [[nodiscard]] spi::claim_reply claim_or_isolate(driver& d, spi::claim_request request, bool& partly);
+  [[nodiscard]] statement candidates(spi::claim_request const& request, std::size_t window) const;
+  [[nodiscard]] std::vector<result_handle> ask(driver& d, spi::claim_request const& request, std::size_t window) const;
+  [[nodiscard]] chosen_rows choose(spi::claim_request const& request, std::vector<result_handle> const& answers,
+                                   std::size_t window, std::size_t most, spi::claim_reply& reply) const;
+  [[nodiscard]] std::vector<statement> look_ahead(spi::claim_request const& request) const;
+  static void note_next_due(spi::claim_request const& request, std::span<result_handle const> answers,
+                            spi::claim_reply& reply);
+  void take(driver& d, spi::claim_request const& request, chosen_rows const& chosen, spi::claim_reply& reply) const;
+  [[nodiscard]] statement settle_statement(spi::outcome what, settle_columns const& c) const;
   void warn(std::string const& text) const noexcept;
   void advise_on_order() noexcept;
   [[nodiscard]] bool check_reaches(caller_connection& c) const;
   [[nodiscard]] bool ask_about_table(caller_connection& c) const;
-  void insert_one(caller_connection& c, insertion const& i) const;
+  void insert_one(caller_connection& c, spi::insertion const& i) const;
 
   sql::array_statements arrays_;
   std::string table_id_;
@@ -209,12 +210,12 @@ void postgres_store::with_caller(transaction_ref tx, std::function<void(caller_c
   });
 }
 
-void postgres_store::insert_one(caller_connection& c, insertion const& i) const {
+void postgres_store::insert_one(caller_connection& c, spi::insertion const& i) const {
   using due = sql::insert_shape::due;
   auto const or_null = [](std::string const& s) { return s.empty() ? value{} : value{std::string_view{s}}; };
-  auto const& e = i.what->record();
+  auto const& e = i.event->record();
   bool const json = e.kind == payload_kind::json;
-  auto const headers = core::encode_headers(i.what->headers());
+  auto const headers = spi::encode_headers(i.event->headers());
   sql::insert_shape shape;
   std::vector<value> values{std::string_view{e.id},
                             std::string_view{e.type},
@@ -222,7 +223,7 @@ void postgres_store::insert_one(caller_connection& c, insertion const& i) const 
                             or_null(e.aggregate.id),
                             json ? std::string_view{e.payload} : std::string_view{"null"},
                             e.occurred_at};
-  if (i.what->delayed() && e.available_at) {
+  if (i.event->delayed() && e.available_at) {
     shape.when = due::at;
     values.emplace_back(*e.available_at);
   } else if (e.deliver_after) {
@@ -242,7 +243,7 @@ void postgres_store::insert_one(caller_connection& c, insertion const& i) const 
   c.insert(arrays_.insert_one.at(shape.index()), values, 1);
 }
 
-void postgres_store::insert(transaction_ref tx, std::span<insertion const> rows) {
+void postgres_store::insert(transaction_ref tx, std::span<spi::insertion const> rows) {
   with_caller(tx, [&](caller_connection& c) {
     if (rows.size() == 1) {
       insert_one(c, rows.front());
@@ -255,7 +256,7 @@ void postgres_store::insert(transaction_ref tx, std::span<insertion const> rows)
       auto const first = at;
       for (; at < rows.size() && at - first < most_rows && bytes < most_bytes; ++at) {
         columns.add(rows[at]);
-        bytes += rows[at].what->size_bytes();
+        bytes += rows[at].event->size_bytes();
       }
       c.insert(arrays_.insert_many.at(columns.statement()), columns.values(), at - first);
     }
@@ -266,7 +267,7 @@ void postgres_store::insert(transaction_ref tx, std::span<insertion const> rows)
 struct postgres_store::chosen_rows {
   std::vector<std::string> ids;  ///< In the order of the claim.
   std::vector<std::string> types;
-  std::vector<killed_row> killed;
+  std::vector<spi::killed_row> killed;
   std::size_t next_window = 0;  ///< Not 0: not all was seen that must be.
 
   [[nodiscard]] std::size_t size() const noexcept { return ids.size() + killed.size(); }
@@ -276,8 +277,8 @@ struct postgres_store::chosen_rows {
 
 // Two round trips: what is due, then the taking of what was chosen. The rows are locked in between, so nobody else
 // chooses them; those that others have locked are passed over.
-claim_reply postgres_store::claim(claim_request const& request) {
-  claim_reply reply;
+spi::claim_reply postgres_store::claim(spi::claim_request const& request) {
+  spi::claim_reply reply;
   bool partly = false;
   retrying([&] {
     // What was taken before the conflict is in no reply: the node releases it by its token.
@@ -290,12 +291,12 @@ claim_reply postgres_store::claim(claim_request const& request) {
 
 // One row that cannot be changed fails the statement for all. Half as many are tried then, and half of that, until the
 // row is alone; the claim goes on without it. What was taken so far is released by its token if a later part fails.
-claim_reply postgres_store::claim_or_isolate(driver& d, claim_request request, bool& partly) {
+spi::claim_reply postgres_store::claim_or_isolate(driver& d, spi::claim_request request, bool& partly) {
   constexpr std::size_t no_limit = SIZE_MAX;
-  claim_reply whole;
+  spi::claim_reply whole;
   std::size_t most = no_limit;
   for (std::size_t tries = 0;; ++tries) {
-    claim_reply part;
+    spi::claim_reply part;
     chosen_rows chosen;
     // One more than may be taken tells whether there is more; and further, if rows that must be left fill the window.
     for (auto window = std::min(request.limit, widest) + 1; window > 0; window = chosen.next_window) {
@@ -359,7 +360,7 @@ void postgres_store::advise_on_order() noexcept {
 }
 
 // The answers: the time, and what is due.
-std::vector<result_handle> postgres_store::ask(driver& d, claim_request const& request, std::size_t window) const {
+std::vector<result_handle> postgres_store::ask(driver& d, spi::claim_request const& request, std::size_t window) const {
   std::vector<statement> all;
   if (!d.in_transaction()) {  // else it is a wider window of the same claim
     all.push_back(make(statements().begin, {}));
@@ -376,13 +377,13 @@ std::vector<result_handle> postgres_store::ask(driver& d, claim_request const& r
   return answers;
 }
 
-statement postgres_store::candidates(claim_request const& request, std::size_t window) const {
+statement postgres_store::candidates(spi::claim_request const& request, std::size_t window) const {
   pause_lists const paused{request.pauses};
   auto const limit = static_cast<std::int64_t>(window);
   if (request.in_order) {
     return make(arrays_.in_order, {limit, sql::text_array{paused.types}, sql::text_array{paused.pairs}});
   }
-  bool const alone = request.suspects == suspects::take_one;
+  bool const alone = request.suspects == spi::suspects::take_one;
   std::vector<optional_text> const left{request.leave.begin(), request.leave.end()};
   return make(arrays_.due,
               {limit, micros(request.skip_recent), std::int64_t{request.unowned_only}, sql::text_array{paused.types},
@@ -391,17 +392,17 @@ statement postgres_store::candidates(claim_request const& request, std::size_t w
                request.reach ? value{micros(*request.reach)} : value{}});
 }
 
-postgres_store::chosen_rows postgres_store::choose(claim_request const& request,
+postgres_store::chosen_rows postgres_store::choose(spi::claim_request const& request,
                                                    std::vector<result_handle> const& answers, std::size_t window,
-                                                   std::size_t most, claim_reply& reply) const {
-  using choice = core::claim_filter::choice;
+                                                   std::size_t most, spi::claim_reply& reply) const {
+  using choice = spi::claim_filter::choice;
   result_rows{answers[0].get()}.show([&](sql::row const& r) {
     reply.now = r.time(0).value_or(instant{});
     return false;
   });
   chosen_rows chosen;
   bool stopped = false;
-  core::claim_filter filter{request, reply};
+  spi::claim_filter filter{request, reply};
   result_rows const rows{answers[1].get()};
   rows.show([&](sql::row const& r) {
     using c = sql::candidate_column;
@@ -447,7 +448,7 @@ postgres_store::chosen_rows postgres_store::choose(claim_request const& request,
 }
 
 // Their answers: the next instant, and with `skip_recent` the first that grows old enough.
-std::vector<statement> postgres_store::look_ahead(claim_request const& request) const {
+std::vector<statement> postgres_store::look_ahead(spi::claim_request const& request) const {
   pause_lists const paused{request.pauses};
   std::vector<statement> all;
   all.push_back(request.pauses.empty() ? make(arrays_.next_due, {})
@@ -457,8 +458,8 @@ std::vector<statement> postgres_store::look_ahead(claim_request const& request) 
   return all;
 }
 
-void postgres_store::note_next_due(claim_request const& request, std::span<result_handle const> answers,
-                                   claim_reply& reply) {
+void postgres_store::note_next_due(spi::claim_request const& request, std::span<result_handle const> answers,
+                                   spi::claim_reply& reply) {
   auto after = milliseconds{0};
   for (auto const& a : answers) {
     result_rows{a.get()}.show([&](sql::row const& r) {
@@ -471,8 +472,8 @@ void postgres_store::note_next_due(claim_request const& request, std::span<resul
   }
 }
 
-void postgres_store::take(driver& d, claim_request const& request, chosen_rows const& chosen,
-                          claim_reply& reply) const {
+void postgres_store::take(driver& d, spi::claim_request const& request, chosen_rows const& chosen,
+                          spi::claim_reply& reply) const {
   // When to look again is asked if that is not at once, before anything is taken.
   auto all = reply.more ? std::vector<statement>{} : look_ahead(request);
   auto const looks = all.size();
@@ -494,18 +495,18 @@ void postgres_store::take(driver& d, claim_request const& request, chosen_rows c
   // The server gives them back in any order.
   std::unordered_map<std::string_view, std::size_t> place;
   for (std::size_t i = 0; i < chosen.ids.size(); ++i) place.emplace(chosen.ids[i], i);
-  std::vector<std::optional<claimed_row>> rows(chosen.ids.size());
+  std::vector<std::optional<spi::claimed_row>> rows(chosen.ids.size());
   result_rows{answers[taken_at].get()}.show([&](sql::row const& r) {
     std::string malformed;
     auto v = sql::read_row(r, malformed);
     auto const at = place.at(v.event.id());
-    rows[at].emplace(claimed_row{.handle = {v.event.id(), request.token, 0},
-                                 .event = v.event,
-                                 .attempts = v.attempts,
-                                 .crashes = v.crashes,
-                                 .tried = v.status == event_status::retry,
-                                 .progress = std::move(v.progress),
-                                 .malformed = std::move(malformed)});
+    rows[at].emplace(spi::claimed_row{.handle = {v.event.id(), request.token, 0},
+                                      .event = v.event,
+                                      .attempts = v.attempts,
+                                      .crashes = v.crashes,
+                                      .tried = v.status == event_status::retry,
+                                      .progress = std::move(v.progress),
+                                      .malformed = std::move(malformed)});
     return true;
   });
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -517,7 +518,7 @@ void postgres_store::take(driver& d, claim_request const& request, chosen_rows c
   }
 }
 
-statement postgres_store::settle_statement(outcome what, settle_columns const& c) const {
+statement postgres_store::settle_statement(spi::outcome what, settle_columns const& c) const {
   value const id = sql::text_array{c.id};
   value const token = sql::text_array{c.token};
   value const progress = sql::text_array{c.progress};
@@ -525,18 +526,18 @@ statement postgres_store::settle_statement(outcome what, settle_columns const& c
   value const delay = sql::integer_array{c.delay};
   value const counted = sql::integer_array{c.counted};
   switch (what) {
-    case outcome::delivered: return make(arrays_.settle_done, {id, token, progress});
-    case outcome::retry: return make(arrays_.settle_retry, {id, token, progress, error, delay, counted});
-    case outcome::defer: return make(arrays_.settle_defer, {id, token, progress, error, delay});
-    case outcome::dead: return make(arrays_.settle_dead, {id, token, progress, error, counted});
-    case outcome::release: break;
+    case spi::outcome::delivered: return make(arrays_.settle_done, {id, token, progress});
+    case spi::outcome::retry: return make(arrays_.settle_retry, {id, token, progress, error, delay, counted});
+    case spi::outcome::defer: return make(arrays_.settle_defer, {id, token, progress, error, delay});
+    case spi::outcome::dead: return make(arrays_.settle_dead, {id, token, progress, error, counted});
+    case spi::outcome::release: break;
   }
   return make(arrays_.settle_release, {id, token});
 }
 
 // One statement per outcome, all in one round trip. Of a row that is named twice the first settlement counts, as if
 // they had come one by one.
-std::vector<bool> postgres_store::settle(std::span<settlement const> items) {
+std::vector<bool> postgres_store::settle(std::span<spi::settlement const> items) {
   std::vector<bool> applied(items.size(), false);
   if (items.empty()) return applied;
   std::vector<std::size_t> order(items.size());
@@ -549,14 +550,14 @@ std::vector<bool> postgres_store::settle(std::span<settlement const> items) {
     if (at > 0 && items[order[at - 1]].row.id == s.row.id) {
       again.push_back(order[at]);
     } else {
-      columns[static_cast<std::size_t>(s.what)].add(order[at], s);
+      columns[static_cast<std::size_t>(s.outcome)].add(order[at], s);
     }
   }
   std::vector<statement> all;
   std::vector<settle_columns const*> whose;
   for (std::size_t what = 0; what < columns.size(); ++what) {
     if (columns[what].id.empty()) continue;
-    all.push_back(settle_statement(static_cast<outcome>(what), columns[what]));
+    all.push_back(settle_statement(static_cast<spi::outcome>(what), columns[what]));
     whose.push_back(&columns[what]);
   }
   bool const several = all.size() > 1;
@@ -583,7 +584,7 @@ std::vector<bool> postgres_store::settle(std::span<settlement const> items) {
 }
 
 // In the order of their ids, as settlements are, so that the two never wait for each other.
-std::vector<bool> postgres_store::renew(std::span<row_handle const> rows, milliseconds lease) {
+std::vector<bool> postgres_store::renew(std::span<spi::row_handle const> rows, milliseconds lease) {
   std::vector<bool> kept(rows.size(), false);
   if (rows.empty()) return kept;
   std::multimap<std::pair<std::string_view, std::string_view>, std::size_t> place;

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <outbox/detail/postgres_adapter.hpp>
 #include <outbox/error.hpp>
 #include <outbox/postgres.hpp>
+#include <outbox/spi/postgres_adapter.hpp>
 #include <set>
 #include <utility>
 

@@ -1,7 +1,7 @@
 #include "postgres/watch.hpp"
 
 #include <algorithm>
-#include <outbox/detail/postgres_adapter.hpp>
+#include <outbox/spi/postgres_adapter.hpp>
 #include <utility>
 
 namespace outbox::inline v0::postgres {

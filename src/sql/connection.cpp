@@ -1,4 +1,4 @@
-#include <outbox/sql/connection.hpp>
+#include <outbox/spi/sql_connection.hpp>
 
 namespace outbox::inline v0::sql {
 

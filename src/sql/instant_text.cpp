@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/instants.hpp"
+#include "core/base/instants.hpp"
 
 namespace outbox::inline v0::sql {
 namespace {

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <outbox/error.hpp>
 
-#include "core/claim_filter.hpp"
-#include "core/header_codec.hpp"
+#include <outbox/spi/claim_filter.hpp>
+#include <outbox/spi/codecs.hpp>
 #include "sql/sql_rows.hpp"
 
 namespace outbox::inline v0::sql {
@@ -70,7 +70,7 @@ void row_store::insert(transaction_ref tx, std::span<insertion const> rows) {
     std::optional<all_or_none> guard;
     if (rows.size() > 1) guard.emplace(c);  // one statement is whole by itself
     for (auto const& i : rows) {
-      auto const headers = core::encode_headers(i.what->headers());
+      auto const headers = spi::encode_headers(i.event->headers());
       c.execute(rows_.insert, insert_parameters(i, headers), {});
     }
     if (guard) guard->done();
@@ -120,11 +120,11 @@ claim_reply row_store::claim(claim_request const& request) {
 
 // Walks the rows in claim order and stops as soon as there is enough: what lies behind costs nothing.
 row_store::candidates row_store::choose(connection& c, claim_request const& request, claim_reply& reply) {
-  using choice = core::claim_filter::choice;
+  using choice = spi::claim_filter::choice;
   candidates chosen;
-  core::claim_filter filter{request, reply};
+  spi::claim_filter filter{request, reply};
   auto const see = [&](row const& r) {
-    if (core::paused(request.pauses, aggregate_type_of(r, 3), r.text(2))) return true;
+    if (paused(request.pauses, aggregate_type_of(r, 3), r.text(2))) return true;
     std::string malformed;
     auto v = read_row(r, malformed);
     bool const owned = !v.locked_by.empty() && v.lease_until;
@@ -240,7 +240,7 @@ void row_store::look_ahead(connection& c, claim_request const& request, claim_re
   // Not past more than a thousand rows that are paused: then it is time to look again when the last of them is due.
   int passed = 0;
   c.execute(rows_.next_due, {reply.now}, [&](row const& r) {
-    if (++passed < 1000 && core::paused(request.pauses, aggregate_type_of(r, 2), r.text(1))) return true;
+    if (++passed < 1000 && paused(request.pauses, aggregate_type_of(r, 2), r.text(1))) return true;
     earlier(r.time(0));
     return false;
   });
@@ -259,7 +259,7 @@ std::int64_t row_store::settle_one(connection& c, settlement const& s) {
   value const counted = std::int64_t{s.counted};
   value const error = std::string_view{s.error};
   value const progress = or_null(s.progress);
-  switch (s.what) {
+  switch (s.outcome) {
     case outcome::delivered: return c.execute(rows_.settle_done, {from_now{}, progress, seq, id, token});
     case outcome::retry:
       return c.execute(rows_.settle_retry, {counted, from_now{s.delay}, error, progress, seq, id, token});

@@ -1,6 +1,6 @@
 #include "sql/sql_rows.hpp"
 
-#include "core/header_codec.hpp"
+#include <outbox/spi/codecs.hpp>
 
 namespace outbox::inline v0::sql {
 namespace {
@@ -48,7 +48,7 @@ event read_event(row const& r, std::string& malformed) {
   e.payload = text(r, e.kind == payload_kind::json ? payload : payload_bytes);
   e.content_type = r.null(content_type) ? "application/json" : text(r, content_type);
   e.occurred_at = r.time(created_at).value_or(r.time(inserted_at).value_or(instant{}));
-  if (auto h = core::decode_headers(r.text(headers_column))) {
+  if (auto h = spi::decode_headers(r.text(headers_column))) {
     e.headers = std::move(*h);
   } else {
     malformed = "its headers are not a JSON object of strings";
@@ -74,13 +74,13 @@ row_view read_row(row const& r, std::string& malformed) {
   return v;
 }
 
-std::vector<value> insert_parameters(insertion const& i, std::string const& headers) {
-  auto const& e = i.what->record();
+std::vector<value> insert_parameters(spi::insertion const& i, std::string const& headers) {
+  auto const& e = i.event->record();
   bool const json = e.kind == payload_kind::json;
   bool const owned = !i.token.empty();
   value available = from_now{};
   if (e.deliver_after) available = from_now{*e.deliver_after};
-  if (i.what->delayed() && e.available_at) available = *e.available_at;
+  if (i.event->delayed() && e.available_at) available = *e.available_at;
   return {std::string_view{e.id},
           std::string_view{e.type},
           std::string_view{e.aggregate.type},

@@ -1,8 +1,8 @@
 // A row of the table as a value, whoever wrote it.
 #pragma once
 
-#include <outbox/sql/connection.hpp>
-#include <outbox/store.hpp>
+#include <outbox/spi/sql_connection.hpp>
+#include <outbox/spi/store.hpp>
 #include <string>
 
 namespace outbox::inline v0::sql {
@@ -16,6 +16,7 @@ inline constexpr int available_at_column = 11;
 [[nodiscard]] OUTBOX_SQL_EXPORT row_view read_row(row const& r, std::string& malformed);
 
 /// The parameters of `dialect.insert`. The text that they point to lives in `event` and `headers`.
-[[nodiscard]] OUTBOX_SQL_EXPORT std::vector<value> insert_parameters(insertion const& i, std::string const& headers);
+[[nodiscard]] OUTBOX_SQL_EXPORT std::vector<value> insert_parameters(spi::insertion const& i,
+                                                                     std::string const& headers);
 
 }  // namespace outbox::inline v0::sql

@@ -4,10 +4,9 @@
 #include <numeric>
 #include <outbox/error.hpp>
 
-#include "core/claim_filter.hpp"
-#include "core/header_codec.hpp"
-#include "core/names_check.hpp"
-#include "core/pause_codec.hpp"
+#include <outbox/spi/claim_filter.hpp>
+#include <outbox/spi/codecs.hpp>
+#include "core/events/names_check.hpp"
 #include "sql/sql_rows.hpp"
 
 namespace outbox::inline v0::sql {
@@ -156,7 +155,7 @@ std::vector<route_pause> sql_store::read_pauses(connection& c) {
     text = r.text(0);
     return false;
   });
-  auto found = core::decode_pauses(text);
+  auto found = spi::decode_pauses(text);
   ignored_pauses_ = found.ignored;
   return std::move(found.pauses);
 }
@@ -168,7 +167,7 @@ bool sql_store::change_pauses(std::function<bool(std::vector<route_pause>&)> con
     if (!dialect_.lock_meta.empty()) c.execute(dialect_.lock_meta);
     auto all = read_pauses(c);
     changed = change(all);
-    auto const text = core::encode_pauses(all);
+    auto const text = spi::encode_pauses(all);
     if (changed) c.execute(dialect_.write_meta, {pauses_name, std::string_view{text}});
   });
   return changed;

@@ -4,8 +4,8 @@
 
 #include <atomic>
 #include <functional>
-#include <outbox/sql/connection.hpp>
-#include <outbox/store.hpp>
+#include <outbox/spi/sql_connection.hpp>
+#include <outbox/spi/store.hpp>
 #include <string>
 #include <vector>
 
@@ -13,7 +13,9 @@
 
 namespace outbox::inline v0::sql {
 
-class OUTBOX_SQL_EXPORT sql_store : public store, public inspector {
+using namespace spi;
+
+class OUTBOX_SQL_EXPORT sql_store : public spi::store, public inspector {
  public:
   ~sql_store() override;
 

@@ -10,7 +10,7 @@
 #include <outbox/error.hpp>
 #include <system_error>
 
-#include "core/fork_guard.hpp"
+#include "core/base/fork_guard.hpp"
 
 namespace outbox::inline v0::sqlite {
 namespace {
@@ -32,7 +32,7 @@ class descriptor {
 
 // The lock belongs to an open file. Whoever opens the path next locks whatever file is there then, so a file that was
 // removed or replaced locks nobody out any more.
-class file_lock final : public dispatch_lock {
+class file_lock final : public spi::dispatch_lock {
  public:
   file_lock(int fd, std::string path, std::function<std::size_t()> expire)
       : file_{fd}, guard_{fd}, path_{std::move(path)}, expire_{std::move(expire)} {}
@@ -86,7 +86,7 @@ std::unique_ptr<file_lock> open_lock_file(std::string const& path, std::function
 
 }  // namespace
 
-std::unique_ptr<dispatch_lock> try_lock_file(std::string const& path, std::function<std::size_t()> expire) {
+std::unique_ptr<spi::dispatch_lock> try_lock_file(std::string const& path, std::function<std::size_t()> expire) {
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     auto const forks = core::fork_guard::forks();
     auto lock = open_lock_file(path, expire);

@@ -4,13 +4,13 @@
 
 #include <functional>
 #include <memory>
-#include <outbox/store.hpp>
+#include <outbox/spi/store.hpp>
 #include <string>
 
 namespace outbox::inline v0::sqlite {
 
 /// Null if somebody else has it. `expire` is what `expire_others()` does.
-[[nodiscard]] std::unique_ptr<dispatch_lock> try_lock_file(std::string const& path,
-                                                           std::function<std::size_t()> expire);
+[[nodiscard]] std::unique_ptr<spi::dispatch_lock> try_lock_file(std::string const& path,
+                                                                std::function<std::size_t()> expire);
 
 }  // namespace outbox::inline v0::sqlite

@@ -6,11 +6,11 @@
 #include <chrono>
 #include <memory>
 #include <outbox/error.hpp>
-#include <outbox/sql/connection.hpp>
+#include <outbox/spi/sql_connection.hpp>
 #include <string>
 #include <string_view>
 
-#include "core/routes.hpp"
+#include "core/base/text_map.hpp"
 
 namespace outbox::inline v0::sqlite {
 

@@ -13,7 +13,7 @@ constexpr std::int64_t most_at_once = 1000;
 
 struct found_row {
   std::int64_t seq = 0;
-  killed_row row{};
+  spi::killed_row row{};
   std::optional<instant> due{};  ///< Nothing: it cannot be read, and `row.why` says why.
 };
 

@@ -4,8 +4,8 @@
 // Z up to a second. An id that is a BLOB equals no text, so its row could never be settled.
 #pragma once
 
-#include <outbox/sql/connection.hpp>
-#include <outbox/store.hpp>
+#include <outbox/spi/sql_connection.hpp>
+#include <outbox/spi/store.hpp>
 #include <string>
 #include <vector>
 
@@ -21,8 +21,8 @@ class foreign_rows {
   [[nodiscard]] bool any(sql::connection& c) const;
 
   struct mended {
-    std::vector<killed_row> killed{};  ///< What cannot be read is DEAD.
-    bool more = false;                 ///< There may be others.
+    std::vector<spi::killed_row> killed{};  ///< What cannot be read is DEAD.
+    bool more = false;                      ///< There may be others.
   };
 
   /// Puts some of them in form. Within a transaction.

@@ -49,7 +49,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   instant now() override { return clock_->now(); }
 
   // Rows that come between the mending and the claim are not taken as they are, but mended by the next one.
-  claim_reply claim(claim_request const& request) override {
+  spi::claim_reply claim(spi::claim_request const& request) override {
     bool any = false;
     with_reader([&](sql::connection& c) { any = foreign_.any(c); });
     foreign_rows::mended mended;
@@ -80,7 +80,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     return static_cast<std::uint64_t>(version);
   }
 
-  std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
+  std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
     auto const path = std::string{sqlite3_db_filename(writer_.db.get(), "main")} + "-" + options_.table + ".lock";
     return try_lock_file(path, [weak = weak_from_this(), me = std::string{incarnation}]() -> std::size_t {
       auto const self = weak.lock();

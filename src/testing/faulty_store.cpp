@@ -6,7 +6,7 @@
 namespace outbox::inline v0::testing {
 
 struct faulty_store::state {
-  std::shared_ptr<store> behind;
+  std::shared_ptr<spi::store> behind;
   oracle next;
   mutable std::mutex mutex;
   std::deque<std::function<void()>> late;
@@ -34,9 +34,9 @@ struct faulty_store::state {
   }
 };
 
-faulty_store::faulty_store(std::shared_ptr<store> behind, oracle next) : state_{std::make_shared<state>()} {
-  if (!behind) throw error::about(errc::invalid_option, "behind", "is required");
-  state_->behind = std::move(behind);
+faulty_store::faulty_store(std::shared_ptr<outbox::v0::store> behind, oracle next)
+    : forwarding_store{behind}, state_{std::make_shared<state>()} {
+  state_->behind = {behind, &behind->backend()};
   state_->next = std::move(next);
 }
 faulty_store::~faulty_store() = default;
@@ -61,21 +61,17 @@ bool faulty_store::run_late() {
   return true;
 }
 
-store_capabilities faulty_store::capabilities() const noexcept { return state_->behind->capabilities(); }
-
-void faulty_store::insert(transaction_ref tx, std::span<insertion const> rows) { state_->behind->insert(tx, rows); }
-
-claim_reply faulty_store::claim(claim_request const& request) {
+spi::claim_reply faulty_store::claim(spi::claim_request const& request) {
   return state_->run(operation::claim, [s = state_->behind, request] { return s->claim(request); });
 }
 
-std::vector<bool> faulty_store::settle(std::span<settlement const> items) {
-  std::vector<settlement> copy{items.begin(), items.end()};
+std::vector<bool> faulty_store::settle(std::span<spi::settlement const> items) {
+  std::vector<spi::settlement> copy{items.begin(), items.end()};
   return state_->run(operation::settle, [s = state_->behind, copy = std::move(copy)] { return s->settle(copy); });
 }
 
-std::vector<bool> faulty_store::renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) {
-  std::vector<row_handle> copy{rows.begin(), rows.end()};
+std::vector<bool> faulty_store::renew(std::span<spi::row_handle const> rows, std::chrono::milliseconds lease) {
+  std::vector<spi::row_handle> copy{rows.begin(), rows.end()};
   return state_->run(operation::renew,
                      [s = state_->behind, copy = std::move(copy), lease] { return s->renew(copy, lease); });
 }
@@ -88,9 +84,9 @@ std::size_t faulty_store::release(std::span<owner_token const> tokens, std::chro
 }
 
 // A lock whose one statement can fail too. What is late finds the lock gone if its holder is.
-class faulty_store::faulty_lock final : public dispatch_lock {
+class faulty_store::faulty_lock final : public spi::dispatch_lock {
  public:
-  faulty_lock(std::shared_ptr<state> s, std::shared_ptr<dispatch_lock> behind)
+  faulty_lock(std::shared_ptr<state> s, std::shared_ptr<spi::dispatch_lock> behind)
       : state_{std::move(s)}, behind_{std::move(behind)} {}
   bool held() const noexcept override { return behind_->held(); }
   std::size_t expire_others() override {
@@ -102,10 +98,10 @@ class faulty_store::faulty_lock final : public dispatch_lock {
 
  private:
   std::shared_ptr<state> state_;
-  std::shared_ptr<dispatch_lock> behind_;
+  std::shared_ptr<spi::dispatch_lock> behind_;
 };
 
-std::unique_ptr<dispatch_lock> faulty_store::try_dispatch_lock(std::string_view incarnation) {
+std::unique_ptr<spi::dispatch_lock> faulty_store::try_dispatch_lock(std::string_view incarnation) {
   auto lock = state_->run(operation::dispatch_lock,
                           [s = state_->behind, i = std::string{incarnation}] { return s->try_dispatch_lock(i); });
   return lock ? std::make_unique<faulty_lock>(state_, std::move(lock)) : nullptr;
@@ -119,11 +115,11 @@ void faulty_store::retire(std::string_view incarnation) {
   state_->run(operation::retire, [s = state_->behind, i = std::string{incarnation}] { s->retire(i); });
 }
 
-std::size_t faulty_store::purge(purge_request const& request) {
+std::size_t faulty_store::purge(spi::purge_request const& request) {
   return state_->run(operation::purge, [s = state_->behind, request] { return s->purge(request); });
 }
 
-std::size_t faulty_store::purge_by_age(age_purge_request const& request) {
+std::size_t faulty_store::purge_by_age(spi::age_purge_request const& request) {
   return state_->run(operation::purge, [s = state_->behind, request] { return s->purge_by_age(request); });
 }
 
@@ -155,11 +151,5 @@ bool faulty_store::pause(route_pause const& what) {
 bool faulty_store::resume(route_pause const& what) {
   return state_->run(operation::pause, [s = state_->behind, what] { return s->resume(what); });
 }
-
-std::size_t faulty_store::ignored_pauses() noexcept { return state_->behind->ignored_pauses(); }
-
-instant faulty_store::now() { return state_->behind->now(); }
-std::uint64_t faulty_store::change_counter() noexcept { return state_->behind->change_counter(); }
-inspector& faulty_store::inspect() { return state_->behind->inspect(); }
 
 }  // namespace outbox::inline v0::testing

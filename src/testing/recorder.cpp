@@ -14,7 +14,7 @@ recorder::~recorder() = default;
 
 void recorder::after(delivery const& d, result const& r) {
   std::lock_guard const lock{mutex_};
-  deliveries_.push_back({d.event, d.attempt, d.source, d.maybe_duplicate, r});
+  deliveries_.push_back({d.event, d.attempt, d.path, d.maybe_duplicate, r});
 }
 
 std::vector<recorded_delivery> recorder::deliveries() const {
@@ -26,14 +26,14 @@ std::vector<std::string> recorder::ids() const {
   std::lock_guard const lock{mutex_};
   std::vector<std::string> ids;
   ids.reserve(deliveries_.size());
-  for (auto const& d : deliveries_) ids.push_back(d.what.id());
+  for (auto const& d : deliveries_) ids.push_back(d.event.id());
   return ids;
 }
 
 std::size_t recorder::count(std::string_view event_id) const {
   std::lock_guard const lock{mutex_};
   return static_cast<std::size_t>(
-      std::ranges::count_if(deliveries_, [&](auto const& d) { return d.what.id() == event_id; }));
+      std::ranges::count_if(deliveries_, [&](auto const& d) { return d.event.id() == event_id; }));
 }
 
 void recorder::clear() {

@@ -41,7 +41,7 @@ TYPED_TEST(Delivery, CommitAndFastPath) {
   single_node_options o = this->options();
   o.poll.every = 1h;
   o.listeners.on("t", [&](delivery const& d) {
-    hot = d.source == source::hot;
+    hot = d.path == path::hot;
     this->seen.add(d.id);
   });
   auto n = single_node(std::move(o));
@@ -125,7 +125,7 @@ TYPED_TEST(Delivery, DelayedDelivery) {
   o.poll.every = 1h;
   std::atomic<std::chrono::steady_clock::rep> when = 0;
   o.listeners.on("t", [&](delivery const& d) {
-    EXPECT_EQ(d.source, source::cold);
+    EXPECT_EQ(d.path, path::cold);
     when = std::chrono::steady_clock::now().time_since_epoch().count();
     this->seen.add(d.id);
   });

@@ -168,7 +168,7 @@ TYPED_TEST(Hooks, AHookMayUseTheConnectionOfATransactionThatHasEnded) {
   o.poll.every = 1h;
   o.hook = writing;
   o.listeners.on("t", [this](delivery const& d) {
-    this->note(d.source == source::hot ? "hot" : "cold");
+    this->note(d.path == path::hot ? "hot" : "cold");
     this->seen.add(d.id);
   });
   auto n = single_node(std::move(o));
@@ -190,7 +190,7 @@ TYPED_TEST(Hooks, I7_AnEventWrittenAgainAfterASavepointIsOneEvent) {
   auto o = this->options();
   o.hook = this->hook;
   o.listeners.on("t", [this](delivery const& d) {
-    this->note(d.source == source::hot ? "hot" : "cold");
+    this->note(d.path == path::hot ? "hot" : "cold");
     this->seen.add(d.id);
   });
   auto n = single_node(std::move(o));

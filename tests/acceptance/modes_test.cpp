@@ -155,7 +155,7 @@ TYPED_TEST(Modes, FairDraining) {
   // Both queues have work and there is one worker: of each three turns two are the hot queue's.
   sequence sources;
   single_node_options o = this->options();
-  o.listeners.on("t", [&](delivery const& d) { sources.add(d.source == source::hot ? "hot" : "cold"); });
+  o.listeners.on("t", [&](delivery const& d) { sources.add(d.path == path::hot ? "hot" : "cold"); });
   auto n = single_node(std::move(o));
   n.run_until_idle();
   auto elsewhere = writer_only({.store = this->db.store, .log = nullptr});

@@ -32,7 +32,7 @@ inline std::string with_name(std::string sql, std::string const& table) {
 class backend {
  public:
   virtual ~backend() = default;
-  virtual outbox::store& store() = 0;
+  virtual spi::store& store() = 0;
   virtual std::unique_ptr<caller_transaction> begin() = 0;
 
   /// Lets this long pass as far as the rows are concerned: no case ever sleeps.

@@ -8,6 +8,8 @@
 namespace outbox::contract {
 namespace {
 
+using namespace spi;
+
 template <class Backend>
 class Claim : public StoreContract<Backend> {};
 TYPED_TEST_SUITE(Claim, Stores, store_name);

@@ -4,6 +4,8 @@
 namespace outbox::contract {
 namespace {
 
+using namespace spi;
+
 template <class Backend>
 class Insert : public StoreContract<Backend> {
  protected:

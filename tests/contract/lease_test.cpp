@@ -4,6 +4,8 @@
 namespace outbox::contract {
 namespace {
 
+using namespace spi;
+
 template <class Backend>
 class Lease : public StoreContract<Backend> {};
 TYPED_TEST_SUITE(Lease, Stores, store_name);

@@ -14,7 +14,7 @@ class memory_backend final : public backend {
   explicit memory_backend(bool erase_done = false)
       : store_{memory::open({.clock = clock_, .erase_done = erase_done})} {}
 
-  outbox::store& store() override { return *store_; }
+  spi::store& store() override { return store_->backend(); }
   std::unique_ptr<caller_transaction> begin() override { return std::make_unique<caller>(*store_); }
   void advance(std::chrono::milliseconds by) override { clock_->advance(by); }
   std::unique_ptr<backend> other() override { return std::make_unique<memory_backend>(); }
@@ -42,7 +42,7 @@ class erasing_backend final : public backend {
  public:
   static constexpr char const* name = "erasing";
 
-  outbox::store& store() override { return memory_.store(); }
+  spi::store& store() override { return memory_.store(); }
   std::unique_ptr<caller_transaction> begin() override { return memory_.begin(); }
   void advance(std::chrono::milliseconds by) override { memory_.advance(by); }
   std::unique_ptr<backend> other() override { return std::make_unique<erasing_backend>(); }

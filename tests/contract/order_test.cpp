@@ -4,6 +4,8 @@
 namespace outbox::contract {
 namespace {
 
+using namespace spi;
+
 template <class Backend>
 class Order : public StoreContract<Backend> {
  protected:

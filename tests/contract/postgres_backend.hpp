@@ -14,7 +14,7 @@ class postgres_backend final : public backend {
 
   explicit postgres_backend(std::string const& database = "postgres") : db_{database} {}
 
-  outbox::store& store() override { return *store_; }
+  spi::store& store() override { return store_->backend(); }
   std::unique_ptr<caller_transaction> begin() override { return std::make_unique<caller>(caller_); }
 
   // The server's clock is not ours to move: what the rows know is moved the other way.

@@ -4,6 +4,8 @@
 namespace outbox::contract {
 namespace {
 
+using namespace spi;
+
 template <class Backend>
 class Settle : public StoreContract<Backend> {
  protected:
@@ -192,13 +194,13 @@ TYPED_TEST(Settle, AMixedBatchIsAnsweredItemByItem) {
   auto stale = rows[1].handle;
   stale.token = "n/0";
   settlement const items[] = {
-      {.row = rows[4].handle, .what = outcome::dead, .error = "no"},
-      {.row = stale, .what = outcome::delivered},
-      {.row = rows[0].handle, .what = outcome::delivered},
-      {.row = {"nobody", "n/1", 0}, .what = outcome::delivered},
-      {.row = rows[2].handle, .what = outcome::retry, .counted = 1, .delay = 1h},
-      {.row = rows[3].handle, .what = outcome::release},
-      {.row = rows[0].handle, .what = outcome::delivered},
+      {.row = rows[4].handle, .outcome = outcome::dead, .error = "no"},
+      {.row = stale, .outcome = outcome::delivered},
+      {.row = rows[0].handle, .outcome = outcome::delivered},
+      {.row = {"nobody", "n/1", 0}, .outcome = outcome::delivered},
+      {.row = rows[2].handle, .outcome = outcome::retry, .counted = 1, .delay = 1h},
+      {.row = rows[3].handle, .outcome = outcome::release},
+      {.row = rows[0].handle, .outcome = outcome::delivered},
   };
   EXPECT_THAT(this->s().settle(items), ElementsAre(true, false, true, false, true, true, false));
   EXPECT_TRUE(this->finished("a"));

@@ -15,7 +15,7 @@ class sqlite_backend final : public backend {
  public:
   static constexpr char const* name = "sqlite";
 
-  outbox::store& store() override { return *store_; }
+  spi::store& store() override { return store_->backend(); }
   std::unique_ptr<caller_transaction> begin() override { return std::make_unique<caller>(db_); }
   void advance(std::chrono::milliseconds by) override { clock_->advance(by); }
   bool foreign(std::string const& sql) override { return db_.execute(with_name(sql, "outbox_event")), true; }

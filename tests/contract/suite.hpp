@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <outbox/error.hpp>
 #include <outbox/event.hpp>
+#include <outbox/spi/store.hpp>
 #include <outbox/store.hpp>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@
 #include "contract/sqlite_backend.hpp"
 
 namespace outbox::contract {
+
+using namespace spi;
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -34,7 +37,7 @@ inline event json_event(std::string id, event_options options = {}) {
 template <class Backend>
 class StoreContract : public ::testing::Test {
  protected:
-  store& s() { return backend_.store(); }
+  spi::store& s() { return backend_.store(); }
   void advance(std::chrono::milliseconds by) { backend_.advance(by); }
 
   // Committed, without an owner.
@@ -67,7 +70,7 @@ class StoreContract : public ::testing::Test {
 
   bool settle(row_handle const& row, outcome what, settlement extra = {}) {
     extra.row = row;
-    extra.what = what;
+    extra.outcome = what;
     return s().settle(std::span{&extra, 1}).at(0);
   }
   bool renew(row_handle const& row, std::chrono::milliseconds by = lease) {

@@ -206,7 +206,7 @@ TEST(Docs, EveryTestThatProvesASpecificationExists) {
   auto const declared = [&](std::string const& text) { return sources.find(text) != std::string::npos; };
   std::regex const name{"`([A-Za-z_]+)\\.([A-Za-z0-9_]+)`"};
   std::size_t names = 0;
-  for (auto const& line : lines_of(root() / "docs/seeds.md")) {
+  for (auto const& line : lines_of(root() / "docs/project/traceability.md")) {
     for (std::sregex_iterator it{line.begin(), line.end(), name}, end; it != end; ++it) {
       auto const suite = (*it)[1].str();
       auto const test = (*it)[2].str();

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-#include "core/planted.hpp"
+#include "core/base/planted.hpp"
 #include "sim/world.hpp"
 
 namespace {

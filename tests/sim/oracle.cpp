@@ -3,6 +3,8 @@
 namespace outbox::sim {
 namespace {
 
+using namespace spi;
+
 bool terminal(row_view const& r) { return r.status == event_status::delivered || r.status == event_status::dead; }
 
 }  // namespace
@@ -13,7 +15,7 @@ void oracle::broken(std::string const& rule, std::string const& id, std::string 
   throw violation{text};
 }
 
-oracle::oracle(std::shared_ptr<store> table, std::chrono::milliseconds lease, std::int32_t max_attempts,
+oracle::oracle(std::shared_ptr<outbox::store> table, std::chrono::milliseconds lease, std::int32_t max_attempts,
                std::int32_t max_crashes, coverage& seen)
     : table_{std::move(table)}, lease_{lease}, max_attempts_{max_attempts}, max_crashes_{max_crashes}, seen_{seen} {}
 
@@ -49,7 +51,7 @@ void oracle::ended(std::string const& incarnation) { lives_[incarnation].ended =
 void oracle::stopped(std::string const& incarnation) { lives_[incarnation].stopped = table_->now(); }
 
 int oracle::listener_starts(core::ticket const& t) {
-  auto const& id = t.what.id();
+  auto const& id = t.event.id();
   auto& f = of(id);
   if (!f.committed || f.undone) broken("I2", id, "reached a listener and was never committed");
   auto const row = table_->inspect().find(id);
@@ -59,7 +61,7 @@ int oracle::listener_starts(core::ticket const& t) {
   if (!row->lease_until || *row->lease_until <= table_->now()) broken("I6", id, "reached a listener after its lease");
   if (f.running) broken("I7", id, "reached a listener while another works on it");
   if (f.answered) broken("I7", id, "was delivered again after it was done");
-  auto const since = paused_.find(t.what.type());
+  auto const since = paused_.find(t.event.type());
   if (since != paused_.end() && since->second + lease_ < table_->now() &&
       lives_[incarnation_of(t.handle.token)].disturbed < since->second) {
     broken("pause", id, "reached a listener although its route is paused");
@@ -71,7 +73,7 @@ int oracle::listener_starts(core::ticket const& t) {
 
 // Nothing that was there when this one was claimed, comes before it and is not finished.
 void oracle::check_order(core::ticket const& t, row_view const& row) {
-  auto const claimed_at = of(t.what.id()).claimed_at;
+  auto const claimed_at = of(t.event.id()).claimed_at;
   for (auto const& [id, other] : shadow_) {
     if (terminal(other) || other.seq >= row.seq) continue;
     auto const& f = of(id);
@@ -84,13 +86,13 @@ void oracle::check_order(core::ticket const& t, row_view const& row) {
       // The node hears of it with its next renewal, or later if something keeps it from that.
       if (at->second + lease_ >= claimed_at || lives_[incarnation_of(t.handle.token)].disturbed >= at->second) continue;
     }
-    broken("I5", t.what.id(), "overtakes " + id);
+    broken("I5", t.event.id(), "overtakes " + id);
   }
   seen_["delivery in order"] += 1;
 }
 
 void oracle::child_starts(core::ticket const& t, int epoch, std::string const& child) {
-  auto const& id = t.what.id();
+  auto const& id = t.event.id();
   auto const row = table_->inspect().find(id);
   if (epoch != of(id).epoch || !row || row->locked_by != t.handle.token) return;  // a late call
   if (row->progress.find('"' + child + "\":\"done\"") != std::string::npos) {
@@ -217,7 +219,7 @@ void oracle::settled(std::span<settlement const> items, std::vector<bool> const&
     if (before.locked_by != items[i].row.token) {
       broken("I6", items[i].row.id, "was settled by " + items[i].row.token + " while " + before.locked_by + " owns it");
     }
-    if (items[i].what == outcome::retry || items[i].what == outcome::defer) of(items[i].row.id).answered = false;
+    if (items[i].outcome == outcome::retry || items[i].outcome == outcome::defer) of(items[i].row.id).answered = false;
     refresh(items[i].row.id, true);
   }
 }

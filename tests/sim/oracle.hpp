@@ -14,10 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "core/engine.hpp"
-#include "sim/forwarding_store.hpp"
+#include <outbox/spi/forwarding_store.hpp>
+#include "core/engine/engine.hpp"
 
 namespace outbox::sim {
+
+using namespace spi;
 
 /// A rule was broken; the message begins with its number.
 class violation : public std::runtime_error {
@@ -57,7 +59,7 @@ using coverage = std::map<std::string, std::uint64_t>;
 
 class oracle {
  public:
-  oracle(std::shared_ptr<store> table, std::chrono::milliseconds lease, std::int32_t max_attempts,
+  oracle(std::shared_ptr<outbox::store> table, std::chrono::milliseconds lease, std::int32_t max_attempts,
          std::int32_t max_crashes, coverage& seen);
 
   // The world tells.
@@ -102,7 +104,7 @@ class oracle {
   void refresh(std::string const& id, bool by_owner);
   [[nodiscard]] static std::string incarnation_of(std::string const& token) { return token.substr(0, token.find('/')); }
 
-  std::shared_ptr<store> table_;
+  std::shared_ptr<outbox::store> table_;
   std::chrono::milliseconds lease_;
   std::int32_t max_attempts_;
   std::int32_t max_crashes_;
@@ -140,50 +142,50 @@ class watched_lock final : public dispatch_lock {
 /// Between the faults and the table.
 class watched_store final : public forwarding_store {
  public:
-  watched_store(std::shared_ptr<store> to, oracle& o) : forwarding_store{std::move(to)}, oracle_{o} {}
+  watched_store(std::shared_ptr<outbox::store> to, oracle& o) : forwarding_store{std::move(to)}, oracle_{o} {}
 
   claim_reply claim(claim_request const& r) override {
-    auto reply = to_->claim(r);
+    auto reply = behind().claim(r);
     oracle_.claimed(r, reply);
     return reply;
   }
   std::vector<bool> settle(std::span<settlement const> items) override {
-    auto applied = to_->settle(items);
+    auto applied = behind().settle(items);
     oracle_.settled(items, applied);
     return applied;
   }
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override {
-    auto kept = to_->renew(rows, lease);
+    auto kept = behind().renew(rows, lease);
     oracle_.changed();
     return kept;
   }
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override {
-    auto const n = to_->release(tokens, lease);
+    auto const n = behind().release(tokens, lease);
     oracle_.changed();
     return n;
   }
   std::size_t purge(purge_request const& r) override {
-    auto const n = to_->purge(r);
+    auto const n = behind().purge(r);
     oracle_.purged(r);
     return n;
   }
   bool replay(std::string_view id) override {
-    auto const done = to_->replay(id);
+    auto const done = behind().replay(id);
     oracle_.replayed(std::string{id}, done);
     return done;
   }
   bool pause(route_pause const& p) override {
-    auto const changed = to_->pause(p);
+    auto const changed = behind().pause(p);
     if (changed) oracle_.paused(p.event_type);
     return changed;
   }
   bool resume(route_pause const& p) override {
-    auto const changed = to_->resume(p);
+    auto const changed = behind().resume(p);
     if (changed) oracle_.resumed(p.event_type);
     return changed;
   }
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
-    auto lock = to_->try_dispatch_lock(incarnation);
+    auto lock = behind().try_dispatch_lock(incarnation);
     if (!lock) return nullptr;
     session_ = std::make_shared<watched_lock::session>(std::move(lock));
     return std::make_unique<watched_lock>(session_, oracle_);

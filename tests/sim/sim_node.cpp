@@ -79,7 +79,7 @@ void sim_node::boot() {
   calls_.clear();
   world_.trace(index_, "starts as " + incarnation_);
   core_->with_engine([&](core::engine& e) {
-    e.set_pauses(world_.table()->pauses());
+    e.set_pauses(world_.table()->backend().pauses());
     e.open(world_.clock()->steady());
   });
   pump();
@@ -94,7 +94,7 @@ void sim_node::kill(std::string const& why) {
 
 void sim_node::end_life() {
   world_.judge().ended(incarnation_);
-  for (auto const& c : calls_) world_.judge().listener_ends(c.ticket->what.id(), c.epoch, false);
+  for (auto const& c : calls_) world_.judge().listener_ends(c.ticket->event.id(), c.epoch, false);
   core_.reset();
   calls_.clear();  // completions outlive their node
   world_.restart_later(index_);
@@ -105,7 +105,7 @@ void sim_node::note_timeouts() {
     if (!c.ticket->timed_out || c.timed_out) continue;
     c.timed_out = true;
     world_.note("listener timeout");
-    world_.judge().timed_out(c.ticket->what.id(), c.epoch);
+    world_.judge().timed_out(c.ticket->event.id(), c.epoch);
   }
 }
 
@@ -144,9 +144,9 @@ void sim_node::stop() {
     in_process(life, [this, life] {
       core_->with_engine([&](core::engine& e) { e.release_queued(world_.clock()->steady()); });
       for (auto const& c : calls_) {
-        if (!c.answer || c.ticket->at == core::stage::running) continue;
+        if (!c.answer || c.ticket->stage == core::stage::running) continue;
         world_.note("asynchronous call abandoned");
-        world_.judge().timed_out(c.ticket->what.id(), c.epoch);
+        world_.judge().timed_out(c.ticket->event.id(), c.epoch);
       }
       flushing_ = true;
       pump();
@@ -238,7 +238,7 @@ void sim_node::pump() {
         auto const request = std::make_shared<core::renew_request>(std::move(r));
         auto const self = core_->self(request->held);
         carry(
-            renewing_, [request, self](store& s) { return core::perform(s, *request, self); },
+            renewing_, [request, self](spi::store& s) { return core::perform(s, *request, self); },
             [this, request](core::renew_reply reply) { core_->apply(*request, reply); });
       });
   drive(
@@ -247,7 +247,7 @@ void sim_node::pump() {
         auto const request = std::make_shared<core::poll_request>(std::move(r));
         carry(
             polling_,
-            [request, me = incarnation_, lock = core_->held_lock()](store& s) {
+            [request, me = incarnation_, lock = core_->held_lock()](spi::store& s) {
               return core::perform(s, *request, me, lock);
             },
             [this, request](core::poll_reply reply) { core_->apply(*request, std::move(reply)); });
@@ -258,7 +258,7 @@ void sim_node::pump() {
       [&](core::settle_request r) {
         auto const request = std::make_shared<core::settle_request>(std::move(r));
         carry(
-            settling_, [request](store& s) { return core::perform(s, *request); },
+            settling_, [request](spi::store& s) { return core::perform(s, *request); },
             [this, request](core::settle_reply reply) { core_->apply(*request, reply); });
       });
   work();
@@ -277,15 +277,15 @@ void sim_node::work() {
 }
 
 void sim_node::run_listener(core::ticket_ptr const& t) {
-  auto const& id = t->what.id();
+  auto const& id = t->event.id();
   auto const epoch = world_.judge().listener_starts(*t);
   auto& f = world_.judge().of(id);
   auto const next = f.poison ? act::crash : f.next < f.script.size() ? f.script[f.next++] : act::succeed;
-  world_.trace(index_, "listener starts on " + id + (t->from == source::hot ? " (hot" : " (cold") + ", attempt " +
+  world_.trace(index_, "listener starts on " + id + (t->path == path::hot ? " (hot" : " (cold") + ", attempt " +
                            std::to_string(t->attempts + 1) + ")");
-  world_.note(t->from == source::hot ? "hot delivery" : "cold delivery");
+  world_.note(t->path == path::hot ? "hot delivery" : "cold delivery");
   auto const under_way = calls_.insert(calls_.end(), {t, epoch, next});
-  if (t->what.type() == "sim.async") {
+  if (t->event.type() == "sim.async") {
     world_.note("asynchronous delivery");
     if (core_->deliver(t)) throw violation{"an asynchronous listener answered at once"};
     under_way->answer = std::move(*std::exchange(taken_, {}));
@@ -303,7 +303,7 @@ void sim_node::end_listener(std::list<call>::iterator c) {
   auto const t = c->ticket;
   if (c->what == act::crash) {
     world_.note("listener crash");
-    kill("by the listener of " + t->what.id());
+    kill("by the listener of " + t->event.id());
     return;
   }
   acting_ = c->what;
@@ -312,11 +312,11 @@ void sim_node::end_listener(std::list<call>::iterator c) {
   auto v = *core_->deliver(t);
   auto const& answer = v.answer.value();
   bool const ends = std::holds_alternative<done_t>(answer) || std::holds_alternative<dead>(answer);
-  world_.trace(index_, "listener of " + t->what.id() + " ends" +
+  world_.trace(index_, "listener of " + t->event.id() + " ends" +
                            (t->timed_out ? " too late"
                             : ends       ? ""
                                          : ", to be tried again"));
-  world_.judge().listener_ends(t->what.id(), c->epoch, ends);
+  world_.judge().listener_ends(t->event.id(), c->epoch, ends);
   calls_.erase(c);
   --busy_workers_;
   core_->with_engine([&](core::engine& e) { e.finish(*t, std::move(v), world_.clock()->steady()); });
@@ -332,8 +332,8 @@ void sim_node::answer_later(std::list<call>::iterator c) {
     (*c->answer)(std::move(r));
   }  // else it is dropped
   world_.trace(index_,
-               "asynchronous listener of " + t->what.id() + (ends ? " answers" : " answers, to be tried again"));
-  world_.judge().listener_ends(t->what.id(), c->epoch, ends);
+               "asynchronous listener of " + t->event.id() + (ends ? " answers" : " answers, to be tried again"));
+  world_.judge().listener_ends(t->event.id(), c->epoch, ends);
   calls_.erase(c);
   pump();
 }

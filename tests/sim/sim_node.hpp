@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "core/node_core.hpp"
+#include "core/node/node_core.hpp"
 #include "sim/world.hpp"
 
 namespace outbox::sim {

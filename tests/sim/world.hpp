@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "core/node_core.hpp"
-#include "core/random.hpp"
+#include "core/base/random.hpp"
+#include "core/node/node_core.hpp"
 #include "sim/oracle.hpp"
 
 namespace outbox::sim {
@@ -87,8 +87,8 @@ class world {
   [[nodiscard]] oracle& judge() noexcept { return *oracle_; }
   [[nodiscard]] bool chaos() const noexcept { return chaos_; }
   [[nodiscard]] std::shared_ptr<testing::manual_clock> const& clock() const noexcept { return clock_; }
-  [[nodiscard]] std::shared_ptr<store> const& table() const noexcept { return table_; }
-  [[nodiscard]] std::shared_ptr<store> watched() const noexcept { return watched_; }
+  [[nodiscard]] std::shared_ptr<outbox::store> const& table() const noexcept { return table_; }
+  [[nodiscard]] std::shared_ptr<outbox::store> watched() const noexcept { return watched_; }
   [[nodiscard]] bool server_away() const noexcept { return clock_->now() < away_until_; }
   [[nodiscard]] sim_node& node(int i) noexcept { return *nodes_[static_cast<std::size_t>(i)]; }
 
@@ -136,7 +136,7 @@ class world {
   coverage& seen_;
   std::shared_ptr<testing::manual_clock> clock_ = std::make_shared<testing::manual_clock>();
   memory::commit_fate next_commit_ = memory::commit_fate::ok;
-  std::shared_ptr<store> table_;
+  std::shared_ptr<outbox::store> table_;
   std::unique_ptr<oracle> oracle_;
   std::shared_ptr<watched_store> watched_;
   instant away_until_{};  ///< The server is.

@@ -237,7 +237,7 @@ TEST_F(Birth, I2_AnIdThatIsWrittenAgainAfterASavepointIsDeliveredAsItWasCommitte
   n.poll_all();
   auto const t = n.start();
   ASSERT_TRUE(t);
-  EXPECT_EQ(t->what.payload(), "\"kept\"");
+  EXPECT_EQ(t->event.payload(), "\"kept\"");
   EXPECT_FALSE(n.start());
 }
 
@@ -411,7 +411,7 @@ TEST_F(Birth, I10_IfTheFirstRowIsThereAllTheSameItIsGivenBack) {
   EXPECT_EQ(n.deliver(), "a");
   n.settle();
   n.advance(1ms);
-  ASSERT_EQ(db.store->purge({.limit = 10}), 1U) << "so that the other row can be committed";
+  ASSERT_EQ(db.store->backend().purge({.limit = 10}), 1U) << "so that the other row can be committed";
   first.commit();
   EXPECT_EQ(n.deliver(), "") << "what is in doubt goes through the table";
   n.poll_all();

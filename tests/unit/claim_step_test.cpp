@@ -4,6 +4,8 @@
 namespace outbox::core {
 namespace {
 
+using namespace spi;
+
 using testing::fault;
 using testing::operation;
 
@@ -59,7 +61,7 @@ class SlowClaims : public ClaimStep {
   struct late_row {
     late_row(table& db, std::string const& id) : tx{*db.store}, e{event::json("t", "1", {.id = id})} {
       insertion const i{&e};
-      db.store->insert(join(tx), std::span{&i, 1});
+      db.store->backend().insert(join(tx), std::span{&i, 1});
     }
     memory::transaction tx;
     event e;
@@ -108,7 +110,7 @@ TEST_F(SlowClaims, R3_ABacklogIsWorkedOffFromWhereTheLastOneEnded) {
   EXPECT_TRUE(n.poll_slowly(30ms));
   auto const second = n.core->plan_poll();
   ASSERT_TRUE(second.request);
-  EXPECT_EQ(std::get<claim_request>(second.request->what).floor, db.row("e50").available_at)
+  EXPECT_EQ(std::get<claim_request>(second.request->request).floor, db.row("e50").available_at)
       << "the first that was left";
   n.core->apply(*second.request, perform(n.core->store(), *second.request, "n", n.core->held_lock()));
   EXPECT_TRUE(n.poll_slowly(30ms));
@@ -153,7 +155,7 @@ TEST_F(SlowClaims, R3_ASweepThatFailsRestsToo) {
   n.poll();  // what it may have claimed is released
   auto const next = n.core->plan_poll();
   ASSERT_TRUE(next.request);
-  EXPECT_TRUE(std::get<claim_request>(next.request->what).floor);
+  EXPECT_TRUE(std::get<claim_request>(next.request->request).floor);
 }
 
 TEST_F(SlowClaims, R3_WhatWasPausedIsNotBehindTheFloor) {
@@ -241,14 +243,14 @@ TEST_F(ClaimStep, I3_ASuspectIsClaimedAloneOnADrainedNode) {
   n.poll();
   EXPECT_EQ(n.look([](engine& e) { return e.cold_depth(); }), 1U);
   auto const good = n.start();
-  ASSERT_EQ(good->what.id(), "good");
+  ASSERT_EQ(good->event.id(), "good");
   EXPECT_FALSE(n.poll()) << "the node is not drained";
   n.finish(good, done);
   n.settle();
   EXPECT_TRUE(n.poll());
   auto const suspect = n.start();
   ASSERT_TRUE(suspect);
-  EXPECT_EQ(suspect->what.id(), "suspect");
+  EXPECT_EQ(suspect->event.id(), "suspect");
 
   db.put("later");
   n.look([](engine& e) { e.wake(); });
@@ -386,7 +388,7 @@ TEST_F(ClaimStep, I3_NoSuspectIsClaimedBesideACallThatHangs) {
   db.put("hangs", "quick");
   two.poll();
   auto const hanging = two.start();
-  ASSERT_EQ(hanging->what.id(), "hangs");
+  ASSERT_EQ(hanging->event.id(), "hangs");
   two.advance(1001ms);
   two.renew();  // timed out, and still running
   two.settle();
@@ -524,7 +526,7 @@ class LeftOut : public ClaimStep {
     auto reply = perform(n.core->store(), *p.request, "n", n.core->held_lock());
     n.advance(took);
     n.core->apply(*p.request, std::move(reply));
-    return std::get<claim_request>(p.request->what);
+    return std::get<claim_request>(p.request->request);
   }
 };
 
@@ -635,7 +637,7 @@ class Isolated : public ClaimStep {
     auto reply = perform(n.core->store(), *p.request, "n", n.core->held_lock());
     std::get<claim_reply>(reply.value).refused = std::move(refused);
     n.core->apply(*p.request, std::move(reply));
-    return std::get<claim_request>(p.request->what);
+    return std::get<claim_request>(p.request->request);
   }
   std::vector<std::string> isolated() {
     return n.look([](engine& e) { return e.isolated(); });

@@ -693,8 +693,8 @@ TEST_F(Pauses, ACommitAfterThePauseIsNotDelivered) {
 TEST_F(Pauses, OtherNodesAndLaterLivesFollow) {
   l.on("mail", [](delivery const&) {});
   make();
-  table->pause({"mail", ""});  // a tool did that
-  clock->advance(8s);          // more than a quarter of a lease
+  table->backend().pause({"mail", ""});  // a tool did that
+  clock->advance(8s);                    // more than a quarter of a lease
   n->run_until_idle();
   write("m", "mail");
   n->run_until_idle();

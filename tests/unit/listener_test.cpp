@@ -7,7 +7,7 @@
 #include <outbox/hooks.hpp>
 #include <outbox/listener.hpp>
 
-#include "core/routes.hpp"
+#include "core/listeners/routes.hpp"
 
 namespace outbox {
 namespace {
@@ -40,7 +40,7 @@ struct no_call final : detail::call {
 
 result call(core::route const& r, event const& e) {
   no_call c;
-  return r.handler->handle(delivery{e, e.id(), 1, 10, {}, source::hot, false, {}}, c).value();
+  return r.handler->handle(delivery{e, e.id(), 1, 10, {}, path::hot, false, {}}, c).value();
 }
 
 TEST(Listeners, ExactAggregateWinsOverEveryAggregate) {

@@ -1,4 +1,4 @@
-#include "core/log_book.hpp"
+#include "core/base/log_book.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <outbox/memory.hpp>
 #include <outbox/outbox.hpp>
+#include <outbox/spi/store.hpp>
 #include <outbox/testing.hpp>
 #include <set>
 #include <thread>
@@ -16,6 +17,8 @@
 
 namespace outbox {
 namespace {
+
+using namespace spi;
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -38,11 +41,11 @@ class Node : public ::testing::Test {
     auto const e = event::json("t", "1", {.id = id});
     memory::transaction tx{*store_};
     insertion const i{&e};
-    store_->insert(join(tx), std::span{&i, 1});
+    store_->backend().insert(join(tx), std::span{&i, 1});
     tx.commit();
   }
 
-  std::shared_ptr<store> store_ = memory::open();
+  std::shared_ptr<outbox::store> store_ = memory::open();
   tally tally_;
 };
 

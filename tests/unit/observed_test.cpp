@@ -14,12 +14,14 @@
 #include <set>
 #include <thread>
 
-#include "sim/forwarding_store.hpp"
+#include <outbox/spi/forwarding_store.hpp>
 #include "support/log_lines.hpp"
 #include "support/waiting.hpp"
 
 namespace outbox {
 namespace {
+
+using namespace spi;
 
 using namespace std::chrono_literals;
 using ::testing::Contains;
@@ -78,15 +80,16 @@ class Observed : public ::testing::Test {
   row_view row(std::string const& id) { return table->inspect().find(id).value(); }
 
   std::shared_ptr<testing::manual_clock> clock = std::make_shared<testing::manual_clock>();
-  std::shared_ptr<store> table = memory::open({.clock = clock});
+  std::shared_ptr<outbox::store> table = memory::open({.clock = clock});
   testing::operation what_fails{};
   testing::fault how_it_fails = testing::fault::none;
   int failures = 0;
   std::array<std::atomic<int>, 16> asked{};  ///< How often, by operation; the node's threads count too.
-  std::shared_ptr<store> faulty = std::make_shared<testing::faulty_store>(table, [this](testing::operation what) {
-    asked.at(static_cast<std::size_t>(what)) += 1;
-    return what == what_fails && failures > 0 ? (--failures, how_it_fails) : testing::fault::none;
-  });
+  std::shared_ptr<outbox::store> faulty =
+      std::make_shared<testing::faulty_store>(table, [this](testing::operation what) {
+        asked.at(static_cast<std::size_t>(what)) += 1;
+        return what == what_fails && failures > 0 ? (--failures, how_it_fails) : testing::fault::none;
+      });
   std::shared_ptr<recording_metrics> figures = std::make_shared<recording_metrics>();
   std::vector<std::string> log;
   listeners l;
@@ -180,7 +183,7 @@ TEST_F(Observed, TheLogSaysThatAHookThrewWhatIsNoException) {
 
 // What a row cannot be read for, and what a payload cannot be decoded for, are both reasons to die: loudly.
 TEST_F(Observed, TheLogSaysWhatCannotBeDecoded) {
-  struct torn_store final : sim::forwarding_store {
+  struct torn_store final : spi::forwarding_store {
     using forwarding_store::forwarding_store;
     claim_reply claim(claim_request const& r) override {
       auto reply = forwarding_store::claim(r);
@@ -399,7 +402,7 @@ TEST_F(Observed, AStartThatFailsLeavesNoTraceInTheRegistry) {
 }
 
 // Notes which of a node's threads asks for what, and in which order they end.
-class watched_store final : public sim::forwarding_store {
+class watched_store final : public spi::forwarding_store {
  public:
   using forwarding_store::forwarding_store;
 
@@ -477,7 +480,7 @@ class Closing : public ::testing::Test {
     n.writer().write(tx, "t", "1", {.id = id});
     tx.commit();
   }
-  std::shared_ptr<store> table = memory::open();
+  std::shared_ptr<outbox::store> table = memory::open();
   std::shared_ptr<watched_store> watched = std::make_shared<watched_store>(table);
 };
 
@@ -534,7 +537,7 @@ TEST(Modes, EachNeedsAStore) {
 
 // A store that is atomic without a transaction takes a write whether or not one is active.
 TEST(Transactions, AStoreThatNeedsNoneTakesAWriteWithoutOne) {
-  struct no_transactions final : sim::forwarding_store {
+  struct no_transactions final : spi::forwarding_store {
     using forwarding_store::forwarding_store;
     store_capabilities capabilities() const noexcept override {
       auto c = forwarding_store::capabilities();

@@ -5,7 +5,7 @@
 #include <outbox/memory.hpp>
 #include <outbox/node.hpp>
 
-#include "core/settings.hpp"
+#include "core/node/settings.hpp"
 
 namespace outbox {
 namespace {

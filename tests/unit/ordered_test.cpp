@@ -4,6 +4,8 @@
 namespace outbox::core {
 namespace {
 
+using namespace spi;
+
 void in_order(node_settings& s) {
   s.engine.exclusive = true;
   s.engine.in_order = true;
@@ -101,9 +103,9 @@ TEST_F(Ordered, I5_ATimeoutIsDeadAndTheNextWaitsForTheWorker) {
 TEST_F(Ordered, I5_ALostRowMakesItLookAgainFromTheStart) {
   put({"a", "b"});
   auto const t = n.start();
-  ASSERT_EQ(t->what.id(), "a");
+  ASSERT_EQ(t->event.id(), "a");
   n.advance(31s);  // nobody renewed; another took the row
-  auto const other = db.store->claim({.token = "other/1", .limit = 1, .lease = 30s}).rows.at(0).handle;
+  auto const other = db.store->backend().claim({.token = "other/1", .limit = 1, .lease = 30s}).rows.at(0).handle;
   n.finish(t, done);
   while (n.settle()) {
   }
@@ -112,8 +114,8 @@ TEST_F(Ordered, I5_ALostRowMakesItLookAgainFromTheStart) {
   }
   n.poll_all();
   EXPECT_FALSE(n.start()) << "b comes after a, which is another's";
-  settlement const back{.row = other, .what = outcome::release};
-  EXPECT_TRUE(db.store->settle(std::span{&back, 1}).at(0));
+  settlement const back{.row = other, .outcome = outcome::release};
+  EXPECT_TRUE(db.store->backend().settle(std::span{&back, 1}).at(0));
   n.look([](engine& e) { e.wake(); });
   n.poll_all();
   EXPECT_EQ(n.deliver(), "a");
@@ -146,7 +148,7 @@ TEST_F(Ordered, I5_APauseThatEndsLetsNothingOvertake) {
   n.look([](engine& e) { e.wake(); });
   n.poll_all();
   auto const x = n.start();
-  ASSERT_EQ(x->what.id(), "x");
+  ASSERT_EQ(x->event.id(), "x");
   n.core->pause({"quick", ""});
   n.core->resume({"quick", ""});
   n.finish(x, done);
@@ -174,7 +176,7 @@ TEST_F(Ordered, I5_AStandbyGoesOnWhereTheFirstStopped) {
   first->poll_all();
   EXPECT_EQ(first->deliver(), "a");
   first->settle();
-  ASSERT_EQ(first->start()->what.id(), "b");
+  ASSERT_EQ(first->start()->event.id(), "b");
   stepper second{db, "second", in_order};
   second.open();
   second.poll_all();

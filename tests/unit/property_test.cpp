@@ -8,10 +8,10 @@
 #include <outbox/event.hpp>
 #include <outbox/retry.hpp>
 
-#include "core/header_codec.hpp"
-#include "core/json_text.hpp"
-#include "core/text.hpp"
-#include "core/ulid.hpp"
+#include <outbox/spi/codecs.hpp>
+#include "core/base/json_text.hpp"
+#include "core/base/text.hpp"
+#include "core/base/ulid.hpp"
 
 namespace outbox {
 namespace {
@@ -116,11 +116,11 @@ RC_GTEST_PROP(HeaderCodec, WhatIsEncodedComesBack, ()) {
   for (auto const& [k, v] :
        *rc::gen::container<std::vector<std::pair<std::string, std::string>>>(rc::gen::pair(any_text(), any_text())))
     h[k] = v;
-  RC_ASSERT(core::decode_headers(core::encode_headers(h)) == h);
+  RC_ASSERT(spi::decode_headers(spi::encode_headers(h)) == h);
 }
 
 RC_GTEST_PROP(HeaderCodec, AnyBytesAreReadOrRefusedNeverWorse, (std::string const& bytes)) {
-  static_cast<void>(core::decode_headers(bytes));
+  static_cast<void>(spi::decode_headers(bytes));
 }
 
 RC_GTEST_PROP(Scrub, TheResultIsAlwaysStorable, (std::string const& bytes)) {

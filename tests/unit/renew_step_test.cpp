@@ -4,6 +4,8 @@
 namespace outbox::core {
 namespace {
 
+using namespace spi;
+
 using testing::fault;
 using testing::operation;
 
@@ -66,7 +68,7 @@ TEST_F(RenewStep, R6_ACallWithoutATimeoutIsKeptForAsLongAsItTakes) {
   db.put("quick", "quick");
   patient.poll_all();
   auto const running = patient.start();
-  ASSERT_EQ(running->what.id(), "running");
+  ASSERT_EQ(running->event.id(), "running");
   EXPECT_EQ(running->limit, steady_time::max());
   for (int i = 0; i < 4000; ++i) {  // more than eight hours
     patient.advance(7500ms);
@@ -186,7 +188,7 @@ TEST_F(RenewStep, R10_ARegistryThatFailsCostsNoLease) {
 }
 
 TEST_F(RenewStep, R10_ARegistryThatFailsDoesNotHideAPause) {
-  db.store->pause({"t", ""});
+  db.store->backend().pause({"t", ""});
   n.advance(7500ms);
   n.fail_next(operation::announce, fault::before);
   EXPECT_TRUE(n.renew());

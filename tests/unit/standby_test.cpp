@@ -4,6 +4,8 @@
 namespace outbox::core {
 namespace {
 
+using namespace spi;
+
 void exclusive(node_settings& s) {
   s.engine.exclusive = true;
   s.mode = node_mode::single_node;
@@ -171,10 +173,10 @@ TEST_F(LostLock, R9_ARowThatWasLostAndComesBackIsClaimedLikeAnyOther) {
   ASSERT_TRUE(running);
   lose();
   node.advance(30001ms);
-  auto const reply = db.store->claim({.token = "other/1", .lease = 30s});
+  auto const reply = db.store->backend().claim({.token = "other/1", .lease = 30s});
   ASSERT_THAT(reply.rows, SizeIs(1));
-  settlement const retry{.row = reply.rows.front().handle, .what = outcome::retry, .counted = 1, .error = "no"};
-  ASSERT_TRUE(db.store->settle(std::span{&retry, 1}).front());
+  settlement const retry{.row = reply.rows.front().handle, .outcome = outcome::retry, .counted = 1, .error = "no"};
+  ASSERT_TRUE(db.store->backend().settle(std::span{&retry, 1}).front());
   regain();
   ASSERT_TRUE(node.renew());
   node.poll_all();

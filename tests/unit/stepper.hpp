@@ -7,14 +7,17 @@
 #include <memory>
 #include <outbox/error.hpp>
 #include <outbox/memory.hpp>
+#include <outbox/spi/store.hpp>
 #include <outbox/testing.hpp>
 #include <string>
 #include <vector>
 
-#include "core/node_core.hpp"
+#include "core/node/node_core.hpp"
 #include "support/log_lines.hpp"
 
 namespace outbox::core {
+
+using namespace spi;
 
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
@@ -37,7 +40,7 @@ struct table {
     auto const e = event::json(type, "1", std::move(o));
     memory::transaction tx{*store};
     insertion const i{&e};
-    store->insert(join(tx), std::span{&i, 1});
+    store->backend().insert(join(tx), std::span{&i, 1});
     tx.commit();
     clock->advance(1ms);
   }
@@ -142,14 +145,14 @@ class stepper {
     auto const t = start();
     if (!t) return {};
     finish(t, std::move(r));
-    return t->what.id();
+    return t->event.id();
   }
   /// Like a worker: the listener is really called.
   std::string work() {
     auto const t = start();
     if (!t) return {};
     core->carry_out({t, {}});
-    return t->what.id();
+    return t->event.id();
   }
   std::vector<std::string> deliver_all() {
     std::vector<std::string> ids;

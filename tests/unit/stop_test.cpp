@@ -11,34 +11,36 @@
 #include <semaphore>
 #include <thread>
 
-#include "sim/forwarding_store.hpp"
+#include <outbox/spi/forwarding_store.hpp>
 #include "support/log_lines.hpp"
 #include "support/waiting.hpp"
 
 namespace outbox {
 namespace {
 
+using namespace spi;
+
 using namespace std::chrono_literals;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
 /// A store whose calls hang until they are let go.
-class hanging_store final : public sim::forwarding_store {
+class hanging_store final : public spi::forwarding_store {
  public:
   using forwarding_store::forwarding_store;
-  claim_reply claim(claim_request const& r) override { return pass(), to_->claim(r); }
-  std::vector<bool> settle(std::span<settlement const> items) override { return pass(), to_->settle(items); }
+  claim_reply claim(claim_request const& r) override { return pass(), behind().claim(r); }
+  std::vector<bool> settle(std::span<settlement const> items) override { return pass(), behind().settle(items); }
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override {
-    return pass(), to_->renew(rows, lease);
+    return pass(), behind().renew(rows, lease);
   }
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override {
-    return pass(), to_->release(tokens, lease);
+    return pass(), behind().release(tokens, lease);
   }
-  void announce(node_row const& node) override { pass(), to_->announce(node); }
-  void retire(std::string_view incarnation) override { pass(), to_->retire(incarnation); }
+  void announce(node_row const& node) override { pass(), behind().announce(node); }
+  void retire(std::string_view incarnation) override { pass(), behind().retire(incarnation); }
   std::size_t purge(purge_request const& r) override {
     if (hang_at_purge.exchange(false)) hang();
-    return pass(), to_->purge(r);
+    return pass(), behind().purge(r);
   }
 
   void hang() { open_ = false; }
@@ -84,7 +86,7 @@ class Stop : public ::testing::Test {
     return log_;
   }
 
-  std::shared_ptr<store> table_ = memory::open();
+  std::shared_ptr<outbox::store> table_ = memory::open();
   std::shared_ptr<hanging_store> store_ = std::make_shared<hanging_store>(table_);
   tally tally_;
   std::mutex mutex_;
@@ -117,9 +119,10 @@ TEST_F(Stop, DoesNotWaitForTheWholePurge) {
     memory::transaction tx{*table_};
     writer.writer().write_all(tx, many);
     tx.commit();
-    for (auto reply = table_->claim({.token = "x/1", .limit = 2000, .lease = 30s}); auto const& r : reply.rows) {
+    for (auto reply = table_->backend().claim({.token = "x/1", .limit = 2000, .lease = 30s});
+         auto const& r : reply.rows) {
       settlement const s{.row = r.handle};
-      ASSERT_TRUE(table_->settle(std::span{&s, 1}).front());
+      ASSERT_TRUE(table_->backend().settle(std::span{&s, 1}).front());
     }
   }
   store_->hang_at_purge = true;

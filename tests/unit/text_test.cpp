@@ -1,10 +1,9 @@
-#include "core/text.hpp"
+#include "core/base/text.hpp"
 
 #include <gtest/gtest.h>
 
-#include "core/header_codec.hpp"
-#include "core/json_text.hpp"
-#include "core/pause_codec.hpp"
+#include <outbox/spi/codecs.hpp>
+#include "core/base/json_text.hpp"
 
 namespace outbox::core {
 namespace {
@@ -69,32 +68,32 @@ TEST(JsonProblem, SaysWhereAndWhetherItIsText) {
 
 TEST(PauseCodec, WhatMakesNoSenseIsLeftOutAndCounted) {
   auto const pauses = std::vector<route_pause>{{"mail", ""}, {"order", "user \"x\""}};
-  EXPECT_EQ(decode_pauses(encode_pauses(pauses)).pauses, pauses);
-  EXPECT_EQ(decode_pauses(encode_pauses(pauses)).ignored, 0U);
-  EXPECT_EQ(decode_pauses("").ignored, 0U);
+  EXPECT_EQ(spi::decode_pauses(spi::encode_pauses(pauses)).pauses, pauses);
+  EXPECT_EQ(spi::decode_pauses(spi::encode_pauses(pauses)).ignored, 0U);
+  EXPECT_EQ(spi::decode_pauses("").ignored, 0U);
   for (auto const* text : {"{}", "[", "7", "\"mail\"", "\xFF", "[[]]", "[{}]", R"([{"event_type":["mail"]}])",
                            R"([{"event_type":"mail","aggregate_type":1}])"}) {
-    EXPECT_EQ(decode_pauses(text).ignored, 1U) << text;
-    EXPECT_EQ(decode_pauses(text).pauses, std::vector<route_pause>{}) << text;
+    EXPECT_EQ(spi::decode_pauses(text).ignored, 1U) << text;
+    EXPECT_EQ(spi::decode_pauses(text).pauses, std::vector<route_pause>{}) << text;
   }
 }
 
 TEST(HeaderCodec, NothingIsNothing) {
-  EXPECT_EQ(encode_headers({}), "");
-  for (auto const* none : {"", "  \n", "null", " null "}) EXPECT_EQ(decode_headers(none), headers{}) << none;
+  EXPECT_EQ(spi::encode_headers({}), "");
+  for (auto const* none : {"", "  \n", "null", " null "}) EXPECT_EQ(spi::decode_headers(none), headers{}) << none;
 }
 
 TEST(HeaderCodec, RefusesWhatIsNotAnObjectOfStrings) {
-  for (auto const* bad : {"[]", "1", "{\"a\":1}", "{\"a\":\"b\"", "x"}) EXPECT_FALSE(decode_headers(bad)) << bad;
+  for (auto const* bad : {"[]", "1", "{\"a\":1}", "{\"a\":\"b\"", "x"}) EXPECT_FALSE(spi::decode_headers(bad)) << bad;
 }
 
 TEST(HeaderCodec, AnEntryThatIsNullIsNotThere) {
-  EXPECT_EQ(decode_headers(R"({"a":null,"b":"c"})"), (headers{{"b", "c"}}));
-  EXPECT_EQ(decode_headers(R"({"a":null})"), headers{});
+  EXPECT_EQ(spi::decode_headers(R"({"a":null,"b":"c"})"), (headers{{"b", "c"}}));
+  EXPECT_EQ(spi::decode_headers(R"({"a":null})"), headers{});
 }
 
 TEST(HeaderCodec, ReadsForeignObjects) {
-  EXPECT_EQ(decode_headers(" { \"a\" : \"\\u00e9\" , \"\": \"\" } "), (headers{{"a", "é"}, {"", ""}}));
+  EXPECT_EQ(spi::decode_headers(" { \"a\" : \"\\u00e9\" , \"\": \"\" } "), (headers{{"a", "é"}, {"", ""}}));
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 // Which event runs next, and what its listener's answer means: the seeds' table of outcomes.
 #include <set>
 
-#include "core/text.hpp"
+#include "core/base/text.hpp"
 #include "unit/stepper.hpp"
 
 namespace outbox::core {
 namespace {
+
+using namespace spi;
 
 class Work : public ::testing::Test {
  protected:
@@ -167,7 +169,7 @@ TEST_F(OwnPolicy, IsKeptWithinReason) {
   ASSERT_EQ(n.poll(), true);
   ASSERT_EQ(n.deliver(), "a");
   n.settle();
-  db.store->purge({.retention = 0s});
+  db.store->backend().purge({.retention = 0s});
   auto const endless = failing([](std::int32_t) { return std::chrono::milliseconds::max(); }, 1, failed{"down"});
   EXPECT_EQ(endless.available_at, db.clock->now() + 24h * 3650);
 }
@@ -235,7 +237,7 @@ TEST_F(Work, WhatListenersThrowIsAnAnswerToo) {
     s.routes = l.release();
     auto const core = std::make_shared<node_core>(std::move(s));
     auto const* const r = core->settings().routes->find("", "t");
-    auto const t = std::make_shared<ticket>(event::json("t", "1"), row_handle{}, r, source::hot);
+    auto const t = std::make_shared<ticket>(event::json("t", "1"), row_handle{}, r, path::hot);
     return core->deliver(t).value().answer;
   };
   auto const plain = thrown([] { throw std::runtime_error{"oops"}; });

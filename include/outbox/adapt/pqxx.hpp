@@ -5,9 +5,9 @@
 #pragma once
 
 #include <memory>
-#include <outbox/detail/postgres_adapter.hpp>
 #include <outbox/error.hpp>
 #include <outbox/postgres.hpp>
+#include <outbox/spi/postgres_adapter.hpp>
 #include <pqxx/largeobject>
 #include <pqxx/pqxx>
 #include <string>

@@ -1,0 +1,57 @@
+// Which due rows a claim takes: the same rule for every store that walks its rows in claim order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <outbox/detail/core_export.hpp>
+#include <outbox/spi/store.hpp>
+#include <string_view>
+
+namespace outbox::inline v0::spi {
+
+/// Shown the rows one by one: the due ones, oldest due instant first; or, for a claim in order, all that are pending by
+/// `seq`. Notes in the reply what the engine must know of those that it leaves.
+class OUTBOX_CORE_EXPORT claim_filter {
+ public:
+  /// leave: not for this claim. kill: its crashes are used up. take: it is yours. stop: nothing behind it either.
+  enum class choice { leave, kill, take, stop };
+
+  struct candidate {
+    std::string_view id{};
+    std::string_view event_type{};
+    std::string_view aggregate_type{};
+    bool owned = false;                     ///< By an owner whose lease is over (in order: or still runs).
+    std::optional<instant> foreign_lock{};  ///< When another program locked it, which knows no leases.
+    std::string_view foreign_owner{};       ///< That program's name for itself.
+    bool tried = false;                     ///< A settlement put it back: it is RETRY, or has an error.
+    std::int32_t crashes = 0;               ///< As stored, without that owner's.
+    instant inserted_at{};
+    instant claimable_at{};
+    std::size_t bytes = 0;
+  };
+
+  /// Both must outlive the filter.
+  claim_filter(claim_request const& request, claim_reply& reply) noexcept;
+
+  [[nodiscard]] choice consider(candidate const& row);
+
+ private:
+  [[nodiscard]] choice by_due_instant(candidate const& row);
+  [[nodiscard]] choice in_order(candidate const& row);
+  [[nodiscard]] bool too_young(candidate const& row) const noexcept;
+  [[nodiscard]] bool locked_elsewhere(candidate const& row);
+  void note_lag(candidate const& row);
+  [[nodiscard]] choice take(candidate const& row);
+
+  claim_request const& request_;
+  claim_reply& reply_;
+  std::size_t const limit_;
+  std::size_t taken_ = 0;
+  std::size_t bytes_ = 0;
+  bool first_ = true;
+  bool suspect_taken_ = false;
+  bool left_one_ = false;
+};
+
+}  // namespace outbox::inline v0::spi

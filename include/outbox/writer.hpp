@@ -1,0 +1,92 @@
+// The writer: all that business code needs.
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <outbox/codec.hpp>
+#include <outbox/detail/core_export.hpp>
+#include <outbox/event.hpp>
+#include <outbox/transaction.hpp>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace outbox::inline v0 {
+
+class node;
+namespace core {
+class node_core;
+}
+
+/// The id of a written event. Tests false if nothing was written.
+class event_id {
+ public:
+  event_id() = default;
+  explicit event_id(std::string value) : value_{std::move(value)} {}
+
+  explicit operator bool() const noexcept { return !value_.empty(); }
+  [[nodiscard]] std::string const& str() const noexcept { return value_; }
+  friend bool operator==(event_id const&, event_id const&) = default;
+
+ private:
+  std::string value_;
+};
+
+/// Writes events in the caller's transaction. A cheap handle: copy it, use it from any thread (a transaction, of
+/// course, belongs to one thread at a time). It works before `start()` and after `stop()` too: rows are then left to a
+/// poller.
+///
+/// A child made by fork() may use it too, on a connection of its own that it opened after the fork. None of the node's
+/// threads live there, so its rows are left to the poller of whatever node runs elsewhere. Everything else of a node
+/// belongs to the process that made it.
+///
+/// All of it throws `error`: no_transaction before any SQL, invalid_event before any SQL, else what the database says.
+/// It never waits for a listener, and holds no lock while the database works. A writer that was moved from throws
+/// `error` (lifecycle).
+class OUTBOX_CORE_EXPORT writer {
+ public:
+  /// `write(tx, order_placed{…}, {.aggregate = {"order", "42"}})`.
+  template <class Tx, class T>
+    requires(!std::convertible_to<T const&, type_name> && !std::convertible_to<T const&, event>)
+  event_id write(Tx&& tx, T const& value, event_options options = {}) const {
+    detail::check_event_type<T>();
+    if constexpr (typed_event<T>) {
+      return write_one(join(tx), make_event(value, std::move(options), limits()));
+    } else {
+      return {};
+    }
+  }
+
+  /// An event made before.
+  template <class Tx>
+  event_id write(Tx&& tx, event const& e) const {
+    return write_one(join(tx), e);
+  }
+
+  /// A JSON payload by name or enum.
+  template <class Tx>
+  event_id write(Tx&& tx, type_name type, json_text payload, event_options options = {}) const {
+    return write_one(join(tx), event::json(type.view(), std::move(payload), std::move(options), limits()));
+  }
+
+  /// Several at once, cheaper than one by one; the ids of the rows really written, in order.
+  template <class Tx>
+  std::vector<event_id> write_all(Tx&& tx, std::span<event const> events) const {
+    return write_many(join(tx), events);
+  }
+
+  /// The node's limits, for whoever makes events beforehand.
+  [[nodiscard]] event_limits const& limits() const noexcept;
+
+ private:
+  friend class node;
+  explicit writer(std::shared_ptr<core::node_core> core) : core_{std::move(core)} {}
+
+  event_id write_one(transaction_ref tx, event const& e) const;
+  std::vector<event_id> write_many(transaction_ref tx, std::span<event const> events) const;
+
+  std::shared_ptr<core::node_core> core_;
+};
+
+}  // namespace outbox::inline v0

@@ -1,0 +1,88 @@
+#include "core/base/ulid.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <mutex>
+#include <outbox/event.hpp>
+#include <random>
+
+namespace outbox::inline v0 {
+namespace core {
+namespace {
+
+constexpr std::uint64_t max_milliseconds = (std::uint64_t{1} << 48U) - 1;
+
+// The ids of one process. A forked child starts anew: two processes must not count on from the same random bits.
+class ulid_source {
+ public:
+  std::string next() {
+    auto const ms = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+            .count());
+    std::lock_guard const lock{mutex_};
+    if (pid_ != ::getpid()) reseed();
+    last_ = next_ulid(last_, ms, static_cast<std::uint16_t>(random_()), random_());
+    return to_string(last_);
+  }
+
+  // Around a fork: a child that is made while another thread has the lock would wait for that thread for ever.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  void reseed() {
+    std::random_device entropy;
+    std::seed_seq seed{entropy(), entropy(), entropy(), entropy(), entropy(), entropy(), entropy(), entropy()};
+    random_.seed(seed);
+    last_ = {};
+    pid_ = ::getpid();
+  }
+
+  std::mutex mutex_;
+  ::pid_t pid_ = 0;
+  std::mt19937_64 random_;  // NOLINT(cert-msc51-cpp): seeded before its first use
+  ulid last_;
+};
+
+ulid_source& source() {
+  static ulid_source one;
+  return one;
+}
+
+}  // namespace
+
+std::string to_string(ulid const& u) {
+  static constexpr char alphabet[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+  // 128 bits as two halves, read from the right five bits at a time.
+  std::uint64_t high = (u.milliseconds << 16U) | u.random_high;
+  std::uint64_t low = u.random_low;
+  std::string text(26, '0');
+  for (std::size_t i = text.size(); i-- > 0;) {
+    text[i] = alphabet[low & 31U];
+    low = (low >> 5U) | (high << 59U);
+    high >>= 5U;
+  }
+  return text;
+}
+
+ulid next_ulid(ulid const& last, std::uint64_t milliseconds, std::uint16_t random_high,
+               std::uint64_t random_low) noexcept {
+  milliseconds &= max_milliseconds;
+  if (milliseconds > last.milliseconds) return {milliseconds, random_high, random_low};
+  ulid next = last;
+  if (++next.random_low == 0 && ++next.random_high == 0) ++next.milliseconds;  // borrows a millisecond
+  return next;
+}
+
+}  // namespace core
+
+std::string new_event_id() {
+  static int const failed =
+      ::pthread_atfork([] { core::source().lock(); }, [] { core::source().unlock(); }, [] { core::source().unlock(); });
+  static_cast<void>(failed);  // for want of memory only
+  return core::source().next();
+}
+
+}  // namespace outbox::inline v0

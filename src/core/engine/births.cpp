@@ -1,0 +1,133 @@
+// Births: events that this process wrote and may deliver itself, if their transaction commits.
+#include <algorithm>
+
+#include <outbox/spi/claim_filter.hpp>
+#include "core/base/planted.hpp"
+#include "core/engine/engine.hpp"
+
+namespace outbox::inline v0::core {
+
+bool engine::births_may_be_owned() const noexcept {
+  bool const standing_still = quarantine_ == quarantine::draining || quarantine_ == quarantine::holding;
+  return open_ && settings_.hot_path && active() && !standing_still && stuck_workers_ < settings_.workers;
+}
+
+engine::registration engine::register_births(std::span<event const> events, steady_time now) {
+  registration r;
+  r.owned.resize(events.size(), false);
+  bool const owned_at_all = births_may_be_owned();
+  std::shared_ptr<birth> b;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    event const& e = events[i];
+    if (e.delayed()) {
+      counters_.hot_skipped_delayed += 1;
+      // An instant is the caller's, so only the store can say how far away it is: the claim will.
+      if (e.deliver_after()) r.due_in = std::min(*e.deliver_after(), r.due_in.value_or(*e.deliver_after()));
+      if (e.available_at()) r.wake = true;
+      continue;
+    }
+    route const* const where = owned_at_all ? routes_.find(e.aggregate_type(), e.type()) : nullptr;
+    if (where == nullptr || by_id_.contains(e.id()) || paused(pauses_, e.aggregate_type(), e.type())) {
+      r.wake = true;
+      continue;
+    }
+    auto const bytes = e.size_bytes();
+    if (is_crowded(where)) {
+      r.wake = true;
+      continue;
+    }
+    if (!has_hot_slot(bytes)) {
+      counters_.hot_dropped += 1;
+      r.wake = true;
+      if (!hot_full_said_)
+        say(log_level::warning, "the hot path is full: events go through the poller until it is not");
+      hot_full_said_ = true;
+      continue;
+    }
+    if (!b) {
+      b = std::make_shared<birth>();
+      b->token = new_token();
+      b->began = now;
+      b->spare.push_back({b->token, {}, false});
+    }
+    auto t = std::make_shared<ticket>(e, row_handle{e.id(), b->token, 0}, where, path::hot);
+    t->lease_end = now + settings_.lease.duration;
+    b->tickets.push_back(t);
+    admit(t, stage::registered);
+    r.owned[i] = true;
+  }
+  if (b) {
+    if (hot_full_said_ && hot_used_ < settings_.queue.hot / 2) hot_full_said_ = false;
+    b->place = births_.insert(births_.end(), b);
+    r.birth = b;
+    if (has_bug(planted_bug::hot_push_before_commit)) committed(*b, now);
+  }
+  return r;
+}
+
+void engine::end_birth(birth& b) noexcept {
+  for (auto const& t : b.tickets) {
+    if (t->stage == stage::registered) remove(*t);
+  }
+  b.open = false;
+  births_.erase(b.place);  // may destroy b
+}
+
+void engine::cancel(birth& b) noexcept {
+  b.spare.clear();  // no row carries the token: nothing will have to be released
+  if (b.open) end_birth(b);
+}
+
+void engine::rolled_back(birth& b) noexcept { cancel(b); }
+
+void engine::committed(birth& b, steady_time now) noexcept {
+  // Past half the lease the row is no longer surely ours for long enough: it is given back, and the poller decides.
+  // So it is if the dispatch lock was lost since, if the node is about to end, or if a claim has met one of the ids.
+  bool const superseded = std::ranges::any_of(b.tickets, [](auto const& t) { return t->stage == stage::gone; });
+  bool const late = now - b.began > settings_.lease.duration / 2;
+  if (!b.open || !takes_over_ || !active() || superseded || late) return committed_in_part(b, now);
+  for (auto const& t : b.tickets) {
+    if (t->absent) {
+      remove(*t);
+      continue;
+    }
+    t->limit = end_of(patience_of(*t), now);
+    counters_.hot_enqueued += 1;
+    move_to(*t, stage::queued);
+  }
+  b.open = false;
+  births_.erase(b.place);
+  signals_ |= signal_work;
+}
+
+// What there is, is there: it is given back once.
+void engine::committed_in_part(birth& b, steady_time now) noexcept { doubt_birth(b, now); }
+
+// It may yet be committed, but not for longer than its leases run.
+void engine::in_doubt(birth& b, steady_time now) noexcept { doubt_birth(b, now + 2 * settings_.lease.duration); }
+
+void engine::doubt_birth(birth& b, steady_time until) noexcept {
+  if (!b.spare.empty()) {
+    b.spare.front().until = until;
+    doubts_.splice(doubts_.end(), b.spare);
+  }
+  if (b.open) end_birth(b);
+  signals_ |= signal_poll;
+  if (open_) return;
+  next_renew_ = {};  // nobody polls any more: the renewer gives it back
+  signals_ |= signal_renew;
+}
+
+void engine::wake(std::optional<steady_time> due) noexcept {
+  if (settings_.exclusive && !lock_held_) return;  // a standby asks for the lock at its own pace
+  if (!due) {
+    poll_wanted_ = true;
+  } else if (*due < next_poll_) {
+    next_poll_ = *due;
+  } else {
+    return;
+  }
+  signals_ |= signal_poll;
+}
+
+}  // namespace outbox::inline v0::core

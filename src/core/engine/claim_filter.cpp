@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <chrono>
+#include <outbox/spi/claim_filter.hpp>
+#include <utility>
+
+#include "core/base/planted.hpp"
+
+namespace outbox::inline v0::spi {
+
+using core::has_bug;
+using core::planted_bug;
+
+namespace {
+
+std::int32_t crashes_of(claim_filter::candidate const& row) noexcept { return row.crashes + (row.owned ? 1 : 0); }
+
+}  // namespace
+
+claim_filter::claim_filter(claim_request const& request, claim_reply& reply) noexcept
+    : request_{request},
+      reply_{reply},
+      limit_{request.suspects == suspects::take_one ? std::min<std::size_t>(1, request.limit) : request.limit} {}
+
+claim_filter::choice claim_filter::consider(candidate const& row) {
+  if (paused(request_.pauses, row.aggregate_type, row.event_type)) return choice::leave;
+  if (!request_.in_order && std::ranges::find(request_.leave, row.id) != request_.leave.end()) return choice::leave;
+  if (request_.in_order) return in_order(row);
+  auto const chosen = by_due_instant(row);
+  if (!left_one_) reply_.floor = row.claimable_at;
+  left_one_ = left_one_ || chosen == choice::leave || chosen == choice::stop;
+  return chosen;
+}
+
+claim_filter::choice claim_filter::by_due_instant(candidate const& row) {
+  if (too_young(row) || locked_elsewhere(row)) return choice::leave;
+  if (row.owned && request_.unowned_only) return choice::leave;
+  note_lag(row);
+  auto const crashes = crashes_of(row);
+  if (crashes >= request_.max_crashes) return choice::kill;
+  bool const suspect = crashes == request_.max_crashes - 1 && !has_bug(planted_bug::crashes_blamed_on_neighbours);
+  if (suspect != (request_.suspects == suspects::take_one)) {
+    reply_.suspects_waiting = reply_.suspects_waiting || suspect;
+    return choice::leave;
+  }
+  return take(row);
+}
+
+claim_filter::choice claim_filter::in_order(candidate const& row) {
+  if (row.claimable_at > reply_.now) {
+    bool const waits = (row.tried || row.owned) && !has_bug(planted_bug::deferral_is_overtaken);
+    return waits ? choice::stop : choice::leave;
+  }
+  if (too_young(row) || locked_elsewhere(row)) return choice::stop;
+  note_lag(row);
+  auto const crashes = crashes_of(row);
+  if (crashes >= request_.max_crashes) return choice::kill;
+  bool const suspect = crashes == request_.max_crashes - 1;
+  if (taken_ > 0 && (suspect || suspect_taken_)) {
+    reply_.more = true;
+    return choice::stop;
+  }
+  suspect_taken_ = suspect;
+  return take(row);
+}
+
+bool claim_filter::too_young(candidate const& row) const noexcept {
+  return request_.skip_recent.count() > 0 && row.inserted_at > reply_.now - request_.skip_recent;
+}
+
+// Another program's lock has no end of its own: it counts for as long as a lease of ours would.
+bool claim_filter::locked_elsewhere(candidate const& row) {
+  if (!row.foreign_lock) return false;
+  instant const until = *row.foreign_lock + request_.lease;
+  if (until <= reply_.now) return false;
+  if (!reply_.next_due || until < *reply_.next_due) reply_.next_due = until;
+  if (reply_.foreign_owner.empty()) reply_.foreign_owner = row.foreign_owner;
+  return true;
+}
+
+void claim_filter::note_lag(candidate const& row) {
+  using std::chrono::milliseconds;
+  if (!std::exchange(first_, false)) return;
+  reply_.oldest_lag = std::max(milliseconds{0}, std::chrono::floor<milliseconds>(reply_.now - row.claimable_at));
+}
+
+claim_filter::choice claim_filter::take(candidate const& row) {
+  if (taken_ >= limit_ || (taken_ > 0 && bytes_ + row.bytes > request_.max_bytes)) {
+    reply_.more = true;
+    return choice::stop;
+  }
+  ++taken_;
+  bytes_ += row.bytes;
+  return choice::take;
+}
+
+}  // namespace outbox::inline v0::spi

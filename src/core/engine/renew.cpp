@@ -1,0 +1,128 @@
+// The renewer's step: keeps what is held, and ends what would never end.
+#include <algorithm>
+#include <cassert>
+#include <unordered_set>
+
+#include "core/engine/engine.hpp"
+
+namespace outbox::inline v0::core {
+
+plan<renew_request> engine::plan_renew(steady_time now, bool flush) {
+  // Transactions that take too long are ended here, so that their slots come back; their commit finds it so.
+  while (!births_.empty() && now - births_.front()->began > settings_.lease.duration / 2) end_birth(*births_.front());
+
+  auto soonest = steady_time::max();
+  for (auto it = running_.begin(); it != running_.end();) {
+    ticket& t = **it++;
+    if (now >= t.lease_end) ask_stop(t);
+    if (t.answered) continue;
+    if (now >= t.limit) {
+      time_out(t);
+    } else {
+      soonest = std::min(soonest, t.limit);
+    }
+  }
+  bool gave_back = false;
+  for (auto* queue : {&hot_, &cold_}) {
+    for (auto it = queue->begin(); it != queue->end();) {
+      ticket& t = **it++;
+      if (now >= t.limit) {
+        give_back(t);
+        gave_back = true;
+      } else {
+        soonest = std::min(soonest, t.limit);
+      }
+    }
+  }
+  if (gave_back && settings_.in_order) give_back_queued();
+  std::erase_if(doubts_, [&](doubt const& d) { return d.released_once && now >= d.until; });
+
+  if (renew_busy_) return {{}, renewer_wakes_ = soonest};
+  if (now < next_renew_ && !flush) return {{}, renewer_wakes_ = std::min(next_renew_, soonest)};
+
+  renew_request request;
+  request.sent = now;
+  request.held = counters().held;
+  request.pauses_version = pauses_version_;
+  for (auto const* list : {&hot_, &cold_, &running_, &finished_}) {
+    for (auto const& t : *list) {
+      if (t->lost) continue;
+      request.tickets.push_back(t);
+      request.rows.push_back(t->handle);
+    }
+  }
+  for (auto const& d : doubts_) request.doubts.push_back(d.token);
+  renew_busy_ = true;
+  next_renew_ = now + settings_.lease.duration / 4;
+  renewer_wakes_ = soonest;
+  return {std::move(request)};
+}
+
+void engine::apply_renewed(renew_request const& sent, std::vector<bool> const& kept, steady_time now) {
+  assert(kept.size() == sent.rows.size());
+  renew_busy_ = false;
+  store_answered(renew_health_, now);
+  for (std::size_t i = 0; i < sent.tickets.size(); ++i) {
+    ticket& t = *sent.tickets[i];
+    // What the settler took, or another claim of our own renamed, is not this reply's to judge.
+    if (t.stage == stage::gone || t.stage == stage::settling || t.handle.token != sent.rows[i].token) continue;
+    if (kept[i]) {
+      if (sent.sent >= doubted_at_) t.unproven = false;
+      t.lease_end = std::max(t.lease_end, sent.sent + settings_.lease.duration);
+    } else if (t.stage == stage::running) {
+      t.lost = true;
+      ask_stop(t);
+    } else {
+      remove_lost(t);
+    }
+  }
+  // What could not be settled is lost: nothing is left that would tell.
+  if (finished_.empty() && settling_.empty()) store_answered(settle_health_, now);
+  signals_ |= signal_work | signal_poll;
+}
+
+// It is tried again with the next renewal: nothing that is held depends on it.
+void engine::apply_announce_failure(error const& e) {
+  counters_.store_errors += 1;
+  if (announce_said_ == e.what()) return;
+  announce_said_ = e.what();
+  say(log_level::warning, std::string{"cannot announce this node or read what is paused: "} + e.what());
+}
+
+std::vector<owner_token> engine::doubts() const {
+  std::vector<owner_token> tokens;
+  for (auto const& d : doubts_) tokens.push_back(d.token);
+  return tokens;
+}
+
+void engine::forget_doubts(std::span<owner_token const> released) {
+  std::erase_if(doubts_, [&](doubt const& d) { return std::ranges::find(released, d.token) != released.end(); });
+}
+
+// Somebody has written to the table by hand. What can be read holds, the rest holds up nothing.
+void engine::note_ignored_pauses(std::size_t entries) {
+  if (std::exchange(ignored_pauses_, entries) == entries || entries == 0) return;
+  say(log_level::warning, "what is paused has " + std::to_string(entries) +
+                              " entries that no event can match, or cannot be read: they are ignored");
+}
+
+void engine::apply_announced() noexcept { announce_said_.clear(); }
+
+void engine::apply_doubts_released(renew_request const& sent, steady_time now) {
+  note_released(sent.doubts);
+  store_answered(release_health_, now);
+}
+
+void engine::note_released(std::span<owner_token const> tokens) {
+  if (tokens.empty()) return;
+  std::unordered_set<std::string_view> const released{tokens.begin(), tokens.end()};
+  for (auto& d : doubts_) d.released_once = d.released_once || released.contains(d.token);
+}
+
+void engine::apply_renew_failure(renew_request const& /*sent*/, error const& e, steady_time now) {
+  renew_busy_ = false;
+  next_renew_ = std::min(next_renew_, store_failed(renew_health_, e, "renew leases", now));
+  signals_ |= signal_renew;
+}
+
+}  // namespace outbox::inline v0::core

@@ -1,0 +1,66 @@
+#include "core/engine/requests.hpp"
+
+#include <exception>
+
+namespace outbox::inline v0::core {
+namespace {
+
+template <class Reply, class F>
+Reply reply_of(F&& call) noexcept {
+  Reply reply;
+  try {
+    call(reply);
+  } catch (error const& e) {
+    reply.failure.emplace(e);
+  } catch (std::exception const& e) {
+    reply.failure.emplace(errc::store_failure, e.what());
+  } catch (...) {
+    reply.failure.emplace(errc::store_failure, "the store threw something that is not an exception");
+  }
+  return reply;
+}
+
+}  // namespace
+
+poll_reply perform(spi::store& s, poll_request const& request, std::string const& incarnation,
+                   std::weak_ptr<dispatch_lock> const& lock) noexcept {
+  return reply_of<poll_reply>([&](poll_reply& reply) {
+    if (auto const* const release = std::get_if<release_request>(&request.request)) {
+      s.release(release->tokens, release->lease);
+    } else if (std::holds_alternative<lock_request>(request.request)) {
+      reply.value = s.try_dispatch_lock(incarnation);
+    } else if (std::holds_alternative<expire_request>(request.request)) {
+      auto const held = lock.lock();
+      if (!held) throw error{errc::unavailable, "the dispatch lock was lost"};
+      reply.value = held->expire_others();
+    } else {
+      reply.value = s.claim(std::get<claim_request>(request.request));
+    }
+  });
+}
+
+settle_reply perform(spi::store& s, settle_request const& request) noexcept {
+  return reply_of<settle_reply>([&](settle_reply& reply) { reply.applied = s.settle(request.items); });
+}
+
+renew_reply perform(spi::store& s, renew_request const& request, node_row const& self) noexcept {
+  auto reply = reply_of<renew_reply>([&](renew_reply& r) {
+    if (!request.rows.empty()) r.kept = s.renew(request.rows, self.lease);
+  });
+  if (reply.failure) return reply;
+  // Each for itself. The registry is for tools: that it fails must neither make the node think that it has lost its
+  // leases, nor keep it from hearing of a pause.
+  auto const also = [&](auto&& f) {
+    auto one = reply_of<renew_reply>([&](renew_reply&) { f(); });
+    if (one.failure && !reply.rest) reply.rest = std::move(one.failure);
+  };
+  also([&] {
+    if (!request.doubts.empty()) s.release(request.doubts, self.lease);
+    reply.doubts_released = true;
+  });
+  also([&] { s.announce(self); });
+  also([&] { reply.pauses = s.pauses(); });
+  return reply;
+}
+
+}  // namespace outbox::inline v0::core

@@ -1,0 +1,59 @@
+// Who serves which event.
+#pragma once
+
+#include <memory>
+#include <outbox/listener.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/text_map.hpp"
+
+namespace outbox::inline v0 {
+
+namespace core {
+
+/// One listener and how it differs from the node. It has a handler or, if it takes several at once, a batch handler.
+struct route {
+  std::string name;
+  std::string event_type;
+  std::string aggregate_type;  ///< Empty: every one.
+  route_options options;
+  std::unique_ptr<detail::handler> handler;
+  std::unique_ptr<detail::batch_handler> batch;
+  std::size_t max_batch = 1;
+  std::size_t index = 0;  ///< Counts from 0: where the engine keeps what it knows of this route.
+};
+
+/// What an exception in flight means as an answer. Only within a catch block.
+[[nodiscard]] result result_of_current_exception();
+
+/// What a completion that nobody answered means.
+[[nodiscard]] result dropped_completion() noexcept;
+
+}  // namespace core
+
+namespace detail {
+
+/// By event type, then by aggregate type; an empty aggregate type serves all.
+struct routes {
+  core::text_map<core::text_map<core::route>> by_type;
+  std::size_t count = 0;
+  std::vector<core::route const*> limited;  ///< Those with `max_in_flight` that a claim can leave out.
+
+  /// The exact match, else the one for every aggregate, else null. Does not allocate.
+  [[nodiscard]] core::route const* find(std::string_view aggregate_type, std::string_view event_type) const noexcept;
+
+  /// When the last one was added.
+  void finish();
+
+  /// The listeners themselves, which are the user's: they go when the node goes, whatever else outlives it.
+  void drop_handlers() noexcept;
+
+  /// Throws `error` (invalid_option, duplicate_route).
+  void add(std::string_view aggregate_type, std::string_view event_type, core::route r);
+};
+
+}  // namespace detail
+
+}  // namespace outbox::inline v0

@@ -1,0 +1,252 @@
+#include "core/node/node_core.hpp"
+
+#include <unistd.h>
+
+#include <outbox/listener.hpp>
+#include <outbox/version.hpp>
+
+#include "core/events/names_check.hpp"
+
+namespace outbox::inline v0::core {
+namespace {
+
+// A process may have several nodes, on several tables: each line says whose it is.
+std::string about(node_settings const& s) {
+  auto const table = s.store == nullptr ? std::string_view{} : s.store->capabilities().table;
+  std::string text = "node '" + s.name + "'";
+  if (!table.empty()) text += " on " + std::string{table};
+  return text + ": ";
+}
+
+}  // namespace
+
+node_core::node_core(node_settings settings)
+    : settings_{std::move(settings)},
+      process_{::getpid()},
+      engine_{settings_.engine, *settings_.routes},
+      log_{settings_.log, about(settings_)} {}
+
+void node_core::notify(std::unique_lock<std::mutex>& lock) noexcept {
+  auto const signals = engine_.take_signals();
+  lock.unlock();
+  if ((signals & signal_work) != 0) work_.notify_one();  // whoever takes one wakes the next
+  if ((signals & signal_settle) != 0) settle_.notify_one();
+  if ((signals & signal_poll) != 0) poll_.notify_one();
+  if ((signals & signal_renew) != 0) renew_.notify_one();
+  changed_.notify_all();
+}
+
+void node_core::publish(std::unique_lock<std::mutex>& lock) noexcept {
+  auto const notes = engine_.take_notes();
+  auto stops = engine_.take_stops();
+  notify(lock);
+  for (auto& s : stops) s.request_stop();
+  for (auto const& n : notes) say(n.level, n.text, n.kind);
+}
+
+void node_core::say(log_level level, std::string_view text, std::string_view kind) noexcept {
+  log_.say(level, text, kind, now());
+}
+
+void node_core::look_at_lock() {
+  if (!dispatch_lock_ || dispatch_lock_->held()) return;
+  dispatch_lock_.reset();
+  engine_.lock_lost(now());
+}
+
+assignment node_core::start_next(std::unique_lock<std::mutex> const& /*locked*/) {
+  if (settings_.engine.in_order) look_at_lock();
+  return engine_.start_next(now());
+}
+
+assignment node_core::start_next() {
+  std::unique_lock lock{mutex_};
+  auto job = start_next(lock);
+  publish(lock);
+  return job;
+}
+
+plan<poll_request> node_core::plan_poll() {
+  std::unique_lock lock{mutex_};
+  auto p = plan_poll(lock);
+  publish(lock);
+  return p;
+}
+
+plan<poll_request> node_core::plan_poll(std::unique_lock<std::mutex> const& /*locked*/) {
+  look_at_lock();
+  return engine_.plan_poll(now());
+}
+
+std::size_t node_core::apply(poll_request const& sent, poll_reply reply) {
+  return with_engine([&](engine& e) -> std::size_t {
+    auto const at = now();
+    if (reply.failure) {
+      e.apply_poll_failure(sent, *reply.failure, at);
+    } else if (std::holds_alternative<release_request>(sent.request)) {
+      e.apply_released(sent, at);
+    } else if (std::holds_alternative<lock_request>(sent.request)) {
+      dispatch_lock_ = std::move(std::get<std::unique_ptr<dispatch_lock>>(reply.value));
+      e.apply_lock(dispatch_lock_ != nullptr, at);
+    } else if (std::holds_alternative<expire_request>(sent.request)) {
+      e.apply_expired(std::get<std::size_t>(reply.value), at);
+    } else {
+      return e.apply_claim(sent, std::move(std::get<claim_reply>(reply.value)), at);
+    }
+    return 0;
+  });
+}
+
+void node_core::apply(settle_request const& sent, settle_reply const& reply) {
+  with_engine([&](engine& e) {
+    if (reply.failure) {
+      e.apply_settle_failure(sent, *reply.failure, now());
+    } else {
+      e.apply_settled(sent, reply.applied, now());
+    }
+  });
+}
+
+void node_core::apply(renew_request const& sent, renew_reply const& reply) {
+  with_engine([&](engine& e) {
+    if (reply.failure) {
+      e.apply_renew_failure(sent, *reply.failure, now());
+      return;
+    }
+    e.apply_renewed(sent, reply.kept, now());
+    if (reply.pauses) e.set_pauses_if(sent.pauses_version, *reply.pauses);
+    if (reply.pauses) e.note_ignored_pauses(store().ignored_pauses());
+    if (reply.doubts_released) e.apply_doubts_released(sent, now());
+    if (reply.rest) {
+      e.apply_announce_failure(*reply.rest);
+    } else {
+      e.apply_announced();
+    }
+  });
+}
+
+std::weak_ptr<dispatch_lock> node_core::held_lock() {
+  std::lock_guard const lock{mutex_};
+  return dispatch_lock_;
+}
+
+node_row node_core::self(std::uint64_t held) const {
+  return {.incarnation = settings_.engine.incarnation,
+          .name = settings_.name,
+          .version = std::string{version()},
+          .mode = settings_.mode,
+          .lease = settings_.engine.lease.duration,
+          .held = held};
+}
+
+result node_core::unroutable_answer(event const& e) const {
+  auto const why = "no listener for event type '" + e.type() + "' of aggregate type '" + e.aggregate_type() + "'";
+  if (settings_.engine.unroutable == unroutable::leave) return defer{std::chrono::seconds{30}, why};
+  return dead{why};
+}
+
+void node_core::load_pauses() {
+  for (bool set = false; !set;) {
+    auto const version = with_engine([](engine& e) { return e.pauses_version(); });
+    auto pauses = store().pauses();
+    auto const ignored = store().ignored_pauses();
+    set = with_engine([&](engine& e) {
+      e.note_ignored_pauses(ignored);
+      return e.set_pauses_if(version, std::move(pauses));
+    });
+  }
+}
+
+bool node_core::pause(route_pause const& what) {
+  check_pause(what);
+  bool const changed = store().pause(what);
+  load_pauses();
+  return changed;
+}
+
+bool node_core::resume(route_pause const& what) {
+  check_pause(what);
+  bool const changed = store().resume(what);
+  load_pauses();
+  return changed;
+}
+
+std::size_t node_core::purge_once(std::function<bool()> const& enough) {
+  auto const p = settings_.purge.value_or(purge_options{});
+  auto const by_age = settings_.age_purge.value_or(age_purge_options{});
+  bool const writer_only = settings_.mode == node_mode::writer_only;
+  if (writer_only && !settings_.age_purge) {
+    throw error::about(errc::invalid_option, "purge", "is not set: nothing says which rows are old enough to delete");
+  }
+  auto const batch = writer_only ? by_age.batch : p.batch;
+  std::size_t total = 0;
+  try {
+    for (auto n = batch; n >= batch && !(enough && enough()); total += n) {
+      n = writer_only ? store().purge_by_age({.age = by_age.keep, .limit = batch})
+                      : store().purge({.retention = p.keep, .done = p.done, .dead = p.dead, .limit = batch});
+    }
+  } catch (error const& e) {
+    throw e.after_changing(total);
+  }
+  if (total > 0) say(log_level::info, "purged " + std::to_string(total) + " rows");
+  return total;
+}
+
+void node_core::farewell() noexcept {
+  auto const doubts = with_engine([](engine& e) { return e.doubts(); });
+  try {
+    if (!doubts.empty()) {
+      store().release(doubts, settings_.engine.lease.duration);
+      with_engine([&](engine& e) { e.forget_doubts(doubts); });
+    }
+    if (settings_.mode != node_mode::writer_only) store().retire(settings_.engine.incarnation);
+  } catch (std::exception const& e) {  // one time-out is enough: what is left ends with its lease
+    say(log_level::warning, std::string{"cannot tell the store that this node ends: "} + e.what());
+  }
+  std::shared_ptr<dispatch_lock> dropped;
+  std::lock_guard const lock{mutex_};
+  dropped = std::move(dispatch_lock_);
+}
+
+void node_core::export_metrics() noexcept {
+  if (!settings_.metrics) return;
+  std::lock_guard const exporting{metrics_mutex_};
+  node_counters c;
+  std::size_t hot = 0;
+  std::size_t cold = 0;
+  milliseconds lag{};
+  {
+    std::lock_guard const lock{mutex_};
+    c = engine_.counters();
+    hot = engine_.hot_depth();
+    cold = engine_.cold_depth();
+    lag = engine_.oldest_lag();
+  }
+  auto& m = *settings_.metrics;
+  auto const add = [&](counter which, std::uint64_t node_counters::*field) {
+    if (c.*field > exported_.*field) m.add(which, c.*field - exported_.*field);
+  };
+  add(counter::hot_enqueued, &node_counters::hot_enqueued);
+  add(counter::hot_dropped, &node_counters::hot_dropped);
+  add(counter::hot_skipped_delayed, &node_counters::hot_skipped_delayed);
+  add(counter::cold_enqueued, &node_counters::cold_enqueued);
+  add(counter::dispatch_success, &node_counters::succeeded);
+  add(counter::dispatch_failure, &node_counters::failed);
+  add(counter::dispatch_deferred, &node_counters::deferred);
+  add(counter::dispatch_dead, &node_counters::died);
+  add(counter::killed, &node_counters::killed);
+  add(counter::released, &node_counters::released);
+  add(counter::lost, &node_counters::lost);
+  add(counter::unconfirmed, &node_counters::unconfirmed);
+  add(counter::timed_out, &node_counters::timed_out);
+  add(counter::late_results, &node_counters::late_results);
+  add(counter::store_errors, &node_counters::store_errors);
+  add(counter::isolated, &node_counters::isolated);
+  m.set(gauge::hot_queue_depth, static_cast<std::int64_t>(hot));
+  m.set(gauge::cold_queue_depth, static_cast<std::int64_t>(cold));
+  m.set(gauge::oldest_lag_ms, lag.count());
+  m.set(gauge::held, static_cast<std::int64_t>(c.held));
+  exported_ = c;
+}
+
+}  // namespace outbox::inline v0::core

@@ -1,0 +1,494 @@
+#include "core/node/runtime.hpp"
+
+#include <algorithm>
+#include <outbox/error.hpp>
+
+namespace outbox::inline v0::core {
+namespace {
+
+// Long enough to cost nothing, short enough that no clock arithmetic overflows.
+constexpr std::chrono::hours longest_wait{1};
+constexpr std::chrono::hours longest_drain{24 * 365};
+
+// After the deadline of a stop: for requests to the store that are under way, and for settling what finished last.
+constexpr std::chrono::seconds grace{1};
+
+// How often a node that a listener has stopped looks whether it has drained.
+constexpr milliseconds look_again{20};
+
+// So that stop() called by a listener is told apart: a thread cannot wait for itself.
+thread_local runtime const* thread_of = nullptr;
+
+// The calling thread does the node's work for a while.
+class own_thread {
+ public:
+  explicit own_thread(runtime const* r) noexcept : before_{std::exchange(thread_of, r)} {}
+  own_thread(own_thread const&) = delete;
+  own_thread& operator=(own_thread const&) = delete;
+  ~own_thread() { thread_of = before_; }
+
+ private:
+  runtime const* before_;
+};
+
+}  // namespace
+
+runtime::runtime(std::shared_ptr<node_core> core) : core_{std::move(core)} {}
+
+runtime::~runtime() {
+  // What was there at an earlier stop() has had its time.
+  bool const again = [&] {
+    std::lock_guard const lock{core_->mutex_};
+    return phase_ == phase::stopping && !asked_;
+  }();
+  stop(again ? milliseconds{0} : core_->settings().drain);
+  {
+    gate::passage const life{life_};
+    own_thread const mine{this};
+    // Listeners may still run: there is no safe way to go on without them.
+    if (phase_ == phase::stopping) end_all(clock::time_point::max());
+  }
+  core_->drop_listeners();
+}
+
+bool runtime::running() const noexcept { return phase_ == phase::running; }
+
+std::string runtime::not_running() const {
+  auto const p = phase_.load();
+  if (p == phase::running) return {};
+  if (p == phase::stopped) return "the node was stopped";
+  if (p == phase::stopping) {
+    std::lock_guard const lock{core_->mutex_};
+    return asked_ ? "the node is stopping because a listener or a callback called stop()" : "the node is stopping";
+  }
+  return core_->settings().mode == node_mode::writer_only ? "" : "the node was not started";
+}
+
+bool runtime::on_own_thread() const noexcept { return thread_of == this; }
+
+void runtime::start() {
+  gate::passage const life{life_};
+  own_thread const mine{this};  // a callback of the user's may call stop()
+  if (phase_ != phase::made) {
+    throw error{errc::lifecycle,
+                phase_ == phase::running ? "start() was called before" : "start() after stop(): make a new node"};
+  }
+  bool const writer_only = core_->settings().mode == node_mode::writer_only;
+  announce();
+  if (!writer_only) open_engine();
+  phase_ = phase::running;
+  try {
+    if (core_->settings().purge || core_->settings().age_purge) run(purger_, &runtime::purge);
+    if (!writer_only) {
+      run(renewer_, &runtime::renew);
+      run(settler_, &runtime::settle);
+      for (std::size_t i = 0; i < core_->settings().engine.workers; ++i) run(workers_.emplace_back(), &runtime::work);
+      run(poller_, &runtime::poll);
+    }
+  } catch (std::exception const& e) {
+    core_->with_engine([&](engine& g) { g.close(core_->now()); });
+    bool const renewer_will = renewer_.thread.joinable();
+    end_all(clock::time_point::max());
+    if (!renewer_will) core_->farewell();
+    throw error{errc::unavailable, std::string{"cannot start the node's threads: "} + e.what()};
+  }
+  core_->say(log_level::info, "started as " + std::string{name(core_->settings().mode)} + ", incarnation " +
+                                  core_->settings().engine.incarnation);
+  if (asked_early_) ask_stop();
+}
+
+void runtime::run(loop& l, void (runtime::*body)()) {
+  l.thread = std::thread{[this, &l, body] {
+    thread_of = this;
+    (this->*body)();
+    std::lock_guard const lock{core_->mutex_};
+    l.ended = true;
+    core_->changed_.notify_all();
+  }};
+}
+
+// What is paused must be known before the first claim.
+void runtime::open_engine() {
+  try {
+    core_->load_pauses();
+  } catch (...) {
+    core_->store().retire(core_->settings().engine.incarnation);
+    throw;
+  }
+  core_->with_engine([&](engine& e) { e.open(core_->now()); });
+}
+
+// Waits for something that the engine's lock guards; false if it is not so by then.
+template <class Condition>
+bool runtime::wait_until(clock::time_point deadline, Condition condition) {
+  std::unique_lock lock{core_->mutex_};
+  if (deadline != clock::time_point::max()) return core_->changed_.wait_until(lock, deadline, condition);
+  core_->changed_.wait(lock, condition);
+  return true;
+}
+
+// False if the thread has not ended by then: a request to the store, or a call of the user's, takes its time.
+bool runtime::end_loop(loop& l, std::condition_variable& wake, clock::time_point deadline) {
+  if (!l.thread.joinable()) return true;
+  {
+    std::lock_guard const lock{core_->mutex_};
+    l.quit = true;
+  }
+  wake.notify_all();
+  if (!wait_until(deadline, [&] { return l.ended; })) return false;
+  l.thread.join();
+  return true;
+}
+
+// Everything that was started, in the order of closing; false if that is not possible by then.
+bool runtime::end_all(clock::time_point deadline) {
+  if (!end_loop(purger_, core_->purge_, deadline) || !end_loop(poller_, core_->poll_, deadline)) return false;
+  {
+    std::lock_guard const lock{core_->mutex_};
+    quit_workers_ = true;
+  }
+  for (auto& w : workers_) {
+    if (!end_loop(w, core_->work_, deadline)) return false;
+  }
+  abandon_open_calls();
+  flush(std::min(deadline, clock::now() + std::chrono::seconds{1}));
+  if (!end_loop(settler_, core_->settle_, deadline) || !end_loop(renewer_, core_->renew_, deadline)) return false;
+  phase_ = phase::stopped;
+  core_->say(log_level::info, "stopped");
+  return true;
+}
+
+// No thread is left to hear an answer: what has none is given up.
+void runtime::abandon_open_calls() {
+  core_->refuse_answers();
+  while (core_->take_answer()) {
+  }
+  core_->with_engine([&](engine& e) { e.release_queued(core_->now()); });
+}
+
+// Announced first and checked second: of two nodes that start at once, at least one sees the other.
+void runtime::announce() {
+  auto const self = core_->self(0);
+  if (self.mode == node_mode::writer_only) return;  // it dispatches nothing: nobody need know of it
+  core_->store().announce(self);
+  auto const exclusive = [](node_mode m) { return m == node_mode::single_node || m == node_mode::ordered; };
+  for (auto const& other : core_->store().inspect().nodes()) {
+    if (other.incarnation == self.incarnation || other.mode == node_mode::writer_only) continue;
+    if (other.mode == self.mode && exclusive(self.mode)) continue;  // stands by
+    if (other.mode == node_mode::multi_node && self.mode == node_mode::multi_node) continue;
+    core_->store().retire(self.incarnation);
+    throw error{errc::mode_conflict, "node '" + other.name + "' (" + other.incarnation + ") works on this table as " +
+                                         std::string{name(other.mode)} + "; this one is " +
+                                         std::string{name(self.mode)}};
+  }
+}
+
+template <class Plan>
+void runtime::wait(std::unique_lock<std::mutex>& lock, std::condition_variable& cv, Plan const& plan) {
+  // The wait is real time even if the node's clock is a test's: whoever moves that clock calls wake().
+  auto const wait = std::min<steady_time::duration>(
+      longest_wait,
+      plan.wake == steady_time::max() ? longest_wait : std::max<steady_time::duration>(plan.wake - core_->now(), {}));
+  cv.wait_for(lock, wait);
+}
+
+void runtime::work() {
+  std::unique_lock lock{core_->mutex_};
+  while (true) {
+    if (!core_->answers_.empty()) {  // what is finished comes before what is new
+      lock.unlock();
+      core_->take_answer();
+      lock.lock();
+      continue;
+    }
+    auto const job = core_->start_next(lock);
+    if (!job) {
+      if (core_->engine_.has_news()) {  // it may have given something back
+        core_->publish(lock);
+        lock.lock();
+        continue;
+      }
+      if (quit_workers_) return;
+      core_->work_.wait(lock);
+      continue;
+    }
+    if (core_->engine_.hot_depth() + core_->engine_.cold_depth() > 0) core_->work_.notify_one();
+    core_->publish(lock);
+    core_->carry_out(job);
+    lock.lock();
+  }
+}
+
+void runtime::poll() {
+  std::unique_lock lock{core_->mutex_};
+  while (!poller_.quit) {
+    auto p = core_->plan_poll(lock);
+    if (!p.request && !core_->engine_.has_notes()) {
+      watch(lock, p);
+      continue;
+    }
+    core_->publish(lock);  // callers leave their notes to us
+    if (!p.request) {
+      lock.lock();
+      continue;
+    }
+    core_->apply(*p.request,
+                 perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock()));
+    core_->export_metrics();
+    lock.lock();
+  }
+}
+
+// Sleeps until the plan says, or until somebody may have written: a store that can tell is asked every few
+// milliseconds.
+void runtime::watch(std::unique_lock<std::mutex>& lock, plan<poll_request>& p) {
+  auto const every = core_->store().capabilities().watch_every;
+  if (every.count() == 0) return wait(lock, core_->poll_, p);
+  p.wake = std::min<steady_time>(p.wake, core_->now() + every);
+  wait(lock, core_->poll_, p);
+  lock.unlock();
+  auto const counter = core_->store().change_counter();
+  lock.lock();
+  if (std::exchange(change_counter_, counter) != counter) core_->engine_.wake();
+}
+
+void runtime::settle() {
+  std::unique_lock lock{core_->mutex_};
+  while (!settler_.quit) {
+    auto const p = core_->engine_.plan_settle(core_->now(), flush_);
+    if (!p.request) {
+      wait(lock, core_->settle_, p);
+      continue;
+    }
+    core_->publish(lock);
+    core_->apply(*p.request, perform(core_->store(), *p.request));
+    core_->export_metrics();
+    lock.lock();
+  }
+}
+
+void runtime::renew() {
+  std::unique_lock lock{core_->mutex_};
+  while (!renewer_.quit) {
+    if (farewell_said_) {
+      core_->renew_.wait_for(lock, std::chrono::seconds{1});
+      if (!core_->engine_.has_doubts()) continue;
+      lock.unlock();
+      core_->farewell();  // a transaction that was open has committed
+      lock.lock();
+      continue;
+    }
+    if (asked_) {
+      lock.unlock();
+      end_by_request();
+      lock.lock();
+      if (farewell_said_) continue;
+    }
+    auto p = core_->engine_.plan_renew(core_->now());
+    if (!p.request && !core_->engine_.has_news()) {
+      if (asked_) p.wake = std::min<steady_time>(p.wake, core_->now() + look_again);
+      wait(lock, core_->renew_, p);
+      continue;
+    }
+    core_->publish(lock);  // the plan may have timed something out
+    if (p.request) {
+      core_->apply(*p.request, perform(core_->store(), *p.request, core_->self(p.request->held)));
+      core_->export_metrics();
+    }
+    lock.lock();
+  }
+  lock.unlock();
+  core_->farewell();
+}
+
+// A listener has called stop(), and nobody else may do so for a long time: another node should not have to wait for
+// that. When nothing is left to do here, this one leaves the table.
+void runtime::end_by_request() {
+  bool const late = clock::now() >= *asked_;
+  bool const over = core_->with_engine([&](engine& e) {
+    if (late) e.release_queued(core_->now());
+    // A request for the dispatch lock that is under way would bring it when nobody gives it back any more.
+    return e.drained() && e.unsettled() == 0 && !e.poll_busy() && (late || e.open_births() == 0);
+  });
+  if (!over) return;
+  farewell_said_ = true;
+  core_->farewell();
+}
+
+void runtime::purge() {
+  auto const& s = core_->settings();
+  auto const every = s.age_purge ? s.age_purge->every : s.purge->every;
+  auto next = core_->now() + every / 10;
+  auto const stopping = [&] {
+    std::lock_guard const lock{core_->mutex_};
+    return purger_.quit;
+  };
+  std::unique_lock lock{core_->mutex_};
+  while (!purger_.quit) {
+    if (core_->now() < next) {
+      core_->purge_.wait_for(lock, std::min<steady_time::duration>(longest_wait, next - core_->now()));
+      continue;
+    }
+    lock.unlock();
+    try {
+      core_->purge_once(stopping);
+    } catch (std::exception const& e) {
+      core_->say(log_level::error, std::string{"cannot purge: "} + e.what());
+    }
+    next = core_->now() + every;
+    lock.lock();
+  }
+}
+
+std::size_t runtime::run_until_idle() {
+  auto const refuse = [](char const* why) { throw error{errc::lifecycle, std::string{"run_until_idle() "} + why}; };
+  if (core_->settings().mode == node_mode::writer_only) refuse("is for a node that delivers: this one only writes");
+  if (on_own_thread()) refuse("was called from a listener");
+  gate::passage const life{life_};
+  own_thread const mine{this};
+  if (phase_ == phase::running) refuse("is for a node that was not started");
+  if (phase_ == phase::stopping || phase_ == phase::stopped) refuse("after stop(): make a new node");
+  if (phase_ == phase::made) {
+    announce();
+    open_engine();
+    phase_ = phase::stepped;
+  }
+  core_->with_engine([](engine& e) { e.ask_poll(); });
+  std::size_t delivered = 0;
+  step_all(delivered);
+  return delivered;
+}
+
+// Does by turns what the threads do at once, until none of them would have anything to do now.
+void runtime::step_all(std::size_t& delivered) {
+  constexpr std::size_t most = 100'000;
+  for (bool busy = true; busy;) {
+    busy = false;
+    if (auto const p = core_->with_engine([&](engine& e) { return e.plan_renew(core_->now()); }); p.request) {
+      core_->apply(*p.request, perform(core_->store(), *p.request, core_->self(p.request->held)));
+    }
+    core_->with_engine([](engine& e) { e.look_everywhere(); });
+    if (auto const p = core_->plan_poll(); p.request) {
+      core_->apply(*p.request,
+                   perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock()));
+      busy = true;
+    }
+    while (core_->take_answer()) busy = true;
+    while (auto const job = core_->start_next()) {
+      core_->carry_out(job);
+      delivered += 1 + job.rest.size();
+      busy = true;
+    }
+    auto const p = core_->with_engine([&](engine& e) { return e.plan_settle(core_->now(), /*flush=*/true); });
+    if (p.request) {
+      core_->apply(*p.request, perform(core_->store(), *p.request));
+      busy = true;
+    }
+    core_->export_metrics();
+    if (delivered > most) {
+      throw error{errc::lifecycle, "the node is not idle after " + std::to_string(most) + " deliveries"};
+    }
+  }
+}
+
+bool runtime::close_stepped() {
+  own_thread const mine{this};
+  core_->with_engine([&](engine& e) { e.close(core_->now()); });
+  std::size_t delivered = 0;
+  step_all(delivered);
+  bool const drained = core_->with_engine([](engine& e) { return e.drained() && e.unsettled() == 0; });
+  abandon_open_calls();
+  step_all(delivered);
+  core_->farewell();
+  phase_ = phase::stopped;
+  return drained;
+}
+
+std::size_t runtime::poll_once() {
+  if (!running()) throw error{errc::lifecycle, "poll_once() needs a started node"};
+  while (true) {
+    std::unique_lock lock{core_->mutex_};
+    core_->changed_.wait(lock, [&] { return !core_->engine_.poll_busy(); });
+    core_->engine_.ask_poll();
+    auto const p = core_->plan_poll(lock);
+    core_->publish(lock);
+    if (!p.request) return 0;  // stopping, standing by, or nothing fits
+    bool const claim = std::holds_alternative<claim_request>(p.request->request);
+    auto reply = perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock());
+    auto const failure = reply.failure;
+    auto const rows = core_->apply(*p.request, std::move(reply));
+    if (failure) throw *failure;
+    if (claim) return rows;
+    bool const standing_by = std::holds_alternative<lock_request>(p.request->request) && core_->held_lock().expired();
+    if (standing_by) return 0;
+  }
+}
+
+// Lets the settler empty its list without spacing.
+bool runtime::flush(clock::time_point deadline) {
+  {
+    std::lock_guard const lock{core_->mutex_};
+    flush_ = true;
+  }
+  core_->settle_.notify_one();
+  return wait_until(deadline, [&] { return core_->engine_.unsettled() == 0; });
+}
+
+// On a thread that a stop would have to wait for: the node takes no more work, and the renewer ends what it can.
+void runtime::ask_stop() {
+  auto const drain = core_->settings().drain;
+  if (phase_ == phase::made) {
+    asked_early_ = true;  // by a callback of start(), on its thread
+    return;
+  }
+  auto expected = phase::running;
+  bool const first = phase_.compare_exchange_strong(expected, phase::stopping);
+  {
+    std::unique_lock lock{core_->mutex_};
+    if (first) asked_ = clock::now() + drain;
+    core_->engine_.close(core_->now(), core_->settings().stop_queued);
+    core_->publish(lock);
+  }
+  core_->renew_.notify_one();
+  if (first) core_->say(log_level::warning, "a listener or a callback called stop(): the node takes no more events");
+}
+
+bool runtime::stop(milliseconds drain) {
+  if (on_own_thread()) {
+    ask_stop();
+    return false;
+  }
+  auto const deadline = clock::now() + std::clamp<milliseconds>(drain, milliseconds{0}, longest_drain);
+  gate::passage const life{life_, deadline + grace};
+  if (!life) return false;      // another thread starts or stops it
+  own_thread const mine{this};  // a callback of the user's may call stop() again, on this thread
+  if (phase_ == phase::made) {
+    phase_ = phase::stopped;
+    return true;
+  }
+  if (phase_ == phase::stopped) return true;
+  if (phase_ == phase::stepped) return close_stepped();
+  phase_ = phase::stopping;
+  return close(deadline);
+}
+
+bool runtime::close(clock::time_point deadline) {
+  core_->with_engine([&](engine& e) { e.close(core_->now(), core_->settings().stop_queued); });
+  auto const last = deadline + grace;
+  bool quiet = end_loop(purger_, core_->purge_, last);
+  quiet = end_loop(poller_, core_->poll_, last) && quiet;
+  // Somebody may be inside poll_once(): what it brings must be released before the settler goes.
+  quiet = wait_until(last, [&] { return !core_->engine_.poll_busy(); }) && quiet;
+  bool const drained =
+      wait_until(deadline, [&] { return core_->engine_.drained() && core_->engine_.open_births() == 0; });
+  core_->with_engine([&](engine& e) { e.release_queued(core_->now()); });
+  bool const settled = flush(last);
+  {
+    // A listener still runs, or a transaction is open: settler and renewer stay to end what they leave.
+    std::lock_guard const lock{core_->mutex_};
+    if (!quiet || !core_->engine_.drained() || core_->engine_.open_births() > 0) return false;
+  }
+  return end_all(last) && drained && settled;
+}
+
+}  // namespace outbox::inline v0::core

@@ -1,0 +1,216 @@
+// Writing: birth, INSERT, and what happens when the transaction ends.
+#include <unistd.h>
+
+#include <outbox/error.hpp>
+#include <outbox/hooks.hpp>
+#include <outbox/node.hpp>
+
+#include "core/node/node_core.hpp"
+
+namespace outbox::inline v0 {
+namespace core {
+namespace {
+
+// Runs a user's hook; what it throws is for the log, and it is the node's threads that log.
+template <class F>
+void guarded(std::weak_ptr<node_core> const& weak, F&& hook) noexcept {
+  try {
+    auto const say = [&](std::string text) {
+      if (auto const core = weak.lock()) {
+        core->with_engine_quietly([&](engine& g) { g.remark(log_level::warning, std::move(text)); });
+      }
+    };
+    try {
+      hook();
+    } catch (std::exception const& e) {
+      say(std::string{"a writer hook failed: "} + e.what());
+    } catch (...) {
+      say("a writer hook threw something that is not an exception");
+    }
+  } catch (...) {  // NOLINT(bugprone-empty-catch): not even the log could be told
+  }
+}
+
+// Stands between a caller's transaction and the engine. May outlive the node: then it only tells the user's hook.
+class birth_observer final : public transaction_observer {
+ public:
+  birth_observer(std::weak_ptr<node_core> core, engine::registration const& r, std::shared_ptr<writer_hook> hook,
+                 std::span<event const> events)
+      : core_{std::move(core)}, birth_{r.birth}, wake_{r.wake}, due_in_{r.due_in}, hook_{std::move(hook)} {
+    if (!hook_) return;
+    // The hook hears of every event; the engine only needs those that it owns.
+    events_.assign(events.begin(), events.end());
+    owned_.assign(events.size(), nullptr);
+    for (std::size_t i = 0, next = 0; i < events.size(); ++i) {
+      if (r.owned[i]) owned_[i] = r.birth->tickets[next++].get();
+    }
+    gone_.assign(events.size(), false);
+  }
+
+  std::size_t size() const noexcept override { return hook_ ? events_.size() : birth_ ? birth_->tickets.size() : 0; }
+  std::string const& event_id(std::size_t i) const noexcept override {
+    return hook_ ? events_[i].id() : birth_->tickets[i]->event.id();
+  }
+  std::string const& token(std::size_t i) const noexcept override {
+    static std::string const none;
+    return !hook_ || owned_[i] != nullptr ? birth_->token : none;
+  }
+  void absent(std::size_t i) noexcept override {
+    if (!hook_) {
+      birth_->tickets[i]->absent = true;
+      return;
+    }
+    gone_[i] = true;
+    if (owned_[i] != nullptr) owned_[i]->absent = true;
+  }
+
+  void committed() noexcept override {
+    end([&](engine& e, steady_time now) {
+      if (birth_) e.committed(*birth_, now);
+      if (wake_) e.wake();
+      if (due_in_) e.wake(now + *due_in_);
+    });
+    if (wake_ || due_in_) hint();
+    tell([&](writer_hook& h) {
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < events_.size(); ++i) {
+        if (!gone_[i]) std::swap(events_[kept++], events_[i]);
+      }
+      h.after_commit(std::span{events_}.first(kept));
+    });
+  }
+  void rolled_back() noexcept override {
+    end([&](engine& e, steady_time) {
+      if (birth_) e.rolled_back(*birth_);
+    });
+    tell([&](writer_hook& h) { h.after_rollback(events_); });
+  }
+  void committed_in_part() noexcept override { leave_to_poller(&engine::committed_in_part); }
+  void in_doubt() noexcept override { leave_to_poller(&engine::in_doubt); }
+
+  /// The write failed: there is nothing to tell anybody.
+  void disarm() noexcept {
+    hook_.reset();
+    birth_.reset();
+    wake_ = false;
+    due_in_.reset();
+  }
+
+ private:
+  template <class F>
+  void end(F&& f) noexcept {
+    if (auto const core = core_.lock()) core->with_engine_quietly([&](engine& e) { f(e, core->now()); });
+  }
+
+  void leave_to_poller(void (engine::*how)(birth&, steady_time) noexcept) noexcept {
+    end([&](engine& e, steady_time now) {
+      if (birth_) (e.*how)(*birth_, now);
+      e.wake();
+    });
+    hint();
+  }
+
+  void hint() noexcept {
+    if (auto const core = core_.lock()) core->store().hint();
+  }
+
+  template <class F>
+  void tell(F&& f) noexcept {
+    if (hook_) guarded(core_, [&] { f(*hook_); });
+    hook_.reset();
+    birth_.reset();
+  }
+
+  std::weak_ptr<node_core> core_;
+  std::shared_ptr<birth> birth_;
+  bool wake_;
+  std::optional<milliseconds> due_in_;
+  std::shared_ptr<writer_hook> hook_;
+  std::vector<event> events_;   ///< With a hook only, like the rest.
+  std::vector<ticket*> owned_;  ///< Null: without an owner. Kept alive by the birth.
+  std::vector<bool> gone_;
+};
+
+std::vector<insertion> insertions_of(std::span<event const> events, engine::registration const& r, milliseconds lease) {
+  std::vector<insertion> rows(events.size());
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    rows[i].event = &events[i];
+    if (!r.owned[i]) continue;
+    rows[i].token = r.birth->token;
+    rows[i].lease = lease;
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const> events) {
+  auto const can = store().capabilities();
+  if (can.requires_transaction && !tx.active()) {
+    throw error{errc::no_transaction, "write() needs an active transaction: begin one, and write before its commit"};
+  }
+  if (tx.kind() != can.kind) {
+    throw error{errc::wrong_transaction, "the transaction is of kind '" + std::string{tx.kind()} +
+                                             "', the store of kind '" + std::string{can.kind} + "'"};
+  }
+  std::vector<event> changed;
+  if (settings_.hook && !events.empty()) {
+    changed = settings_.hook->before_write({events.begin(), events.end()});
+    events = changed;
+  }
+  for (auto const& e : events) check_limits(e, settings_.limits);
+  if (events.empty()) return {};
+
+  // A forked child has none of the node's threads, and the parent's threads may have held the engine's lock when it was
+  // forked: the child leaves the engine alone, and its rows to a poller.
+  bool const forked = ::getpid() != process_;
+  auto const self = forked ? std::weak_ptr<node_core>{} : weak_from_this();
+  engine::registration r;
+  if (forked) {
+    r.owned.assign(events.size(), false);
+  } else {
+    r = with_engine_quietly([&](engine& e) { return e.register_births(events, now()); });
+  }
+  std::shared_ptr<birth_observer> observer;
+  try {
+    // Enlisted before the INSERT: what can fail for want of memory fails while nothing is written.
+    observer = std::make_shared<birth_observer>(self, r, settings_.hook, events);
+    bool const reports = tx.enlist(observer);
+    if (!reports && r.birth) {
+      with_engine_quietly([&](engine& e) { e.cancel(*r.birth); });
+      r.owned.assign(events.size(), false);
+    }
+    store().insert(tx, insertions_of(events, r, settings_.engine.lease.duration));
+  } catch (...) {
+    if (r.birth) with_engine_quietly([&](engine& e) { e.cancel(*r.birth); });
+    if (observer) observer->disarm();
+    throw;
+  }
+  if (settings_.hook) guarded(self, [&] { settings_.hook->after_write(events); });
+  std::vector<event_id> ids;
+  ids.reserve(events.size());
+  for (auto const& e : events) ids.emplace_back(e.id());
+  return ids;
+}
+
+}  // namespace core
+
+event_limits const& writer::limits() const noexcept {
+  static event_limits const none;
+  return core_ ? core_->settings().limits : none;
+}
+
+event_id writer::write_one(transaction_ref tx, event const& e) const {
+  auto ids = write_many(tx, std::span{&e, 1});
+  return ids.empty() ? event_id{} : std::move(ids.front());
+}
+
+std::vector<event_id> writer::write_many(transaction_ref tx, std::span<event const> events) const {
+  if (!core_) throw error{errc::lifecycle, "this writer was moved from"};
+  for (auto const& e : events) {
+    if (!e) throw error::about(errc::invalid_event, "event", "was moved from");
+  }
+  return core_->write(tx, events);
+}
+
+}  // namespace outbox::inline v0
