@@ -9,7 +9,7 @@
 namespace bench {
 namespace {
 
-using outbox::postgres::travel;
+using outbox::postgres::send_mode;
 
 std::string id_of(std::uint64_t n) { return "0000000000000000-" + std::to_string(n); }
 
@@ -67,7 +67,7 @@ row pipelined(settings const& s, measured const& m,
   return write_one(
       s, m,
       [&](std::string const& id) {
-        outbox::postgres::transaction tx{db, travel::pipelined};
+        outbox::postgres::transaction tx{db, send_mode::pipelined};
         tx.enqueue(order, {std::string_view{id}});
         p.writer.write(tx, "order.placed", payload, {.id = id});
         tx.commit();

@@ -109,7 +109,7 @@ void our_transaction(std::string const& connection, outbox::writer const& writer
   std::printf("a connection and a transaction of ours: hot\n");
 
   {
-    outbox::postgres::transaction tx{db, outbox::postgres::travel::pipelined};
+    outbox::postgres::transaction tx{db, outbox::postgres::send_mode::pipelined};
     tx.enqueue("INSERT INTO orders VALUES ($1)", {std::string_view{"2"}});
     writer.write(tx, "order.placed", R"({"order":"2"})", {.aggregate = {"order", "2"}});
     tx.commit();  // BEGIN, both INSERTs and COMMIT in one round trip
@@ -251,7 +251,7 @@ void web_and_workers(std::string const& connection) {
   outbox::postgres::connection db{connection};
   for (int i = 0; i < 200; ++i) {
     auto const id = "web-" + std::to_string(i);
-    outbox::postgres::transaction tx{db, outbox::postgres::travel::pipelined};
+    outbox::postgres::transaction tx{db, outbox::postgres::send_mode::pipelined};
     tx.enqueue("INSERT INTO orders VALUES ($1)", {std::string_view{id}});
     web.writer().write(tx, "order.placed", "{}", {.aggregate = {"order", id}});
     tx.commit();

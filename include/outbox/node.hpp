@@ -56,8 +56,8 @@ class OUTBOX_CORE_EXPORT node {
   node(node&&) noexcept;
   node& operator=(node&&) noexcept;
 
-  /// Stops with the configured drain, then waits for listeners that still run and for requests that the store has not
-  /// answered.
+  /// Stops with the configured `stop_timeout`, then waits for listeners that still run and for requests that the store
+  /// has not answered.
   ~node();
 
   [[nodiscard]] outbox::v0::writer writer() const;
@@ -79,7 +79,7 @@ class OUTBOX_CORE_EXPORT node {
   /// answer. Unless only the first is so, the node's threads go on to settle and release what they can, until `stop()`
   /// is called again or the node is destroyed.
   bool stop();
-  bool stop(std::chrono::milliseconds drain);
+  bool stop(std::chrono::milliseconds timeout);
 
   /// Looks at the table now: somebody wrote rows that this node was not told of.
   void wake() noexcept;

@@ -43,7 +43,7 @@ struct queue_options {
 /// What happens to an event that no listener serves.
 enum class unroutable {
   dead,   ///< DEAD at once: somebody forgot a listener.
-  leave,  ///< Deferred by 30 s, not counted: for rolling deploys, where newer nodes know more.
+  defer,  ///< Deferred by 30 s, not counted: for rolling deploys, where newer nodes know more.
 };
 
 /// What `stop()` does with events that wait in the node for a worker.
@@ -113,9 +113,9 @@ struct single_node_options {
   event_limits limits{};
 
   /// How long `stop()` and the destructor let queued events finish. Default 5 s. 0 … 24 h.
-  std::chrono::milliseconds drain{5000};
+  std::chrono::milliseconds stop_timeout{5000};
 
-  /// What becomes of queued events when the node stops. Default: they are delivered, for as long as `drain`.
+  /// What becomes of queued events when the node stops. Default: they are delivered, for as long as `stop_timeout`.
   outbox::v0::stop_queued stop_queued = outbox::v0::stop_queued::deliver;
 
   /// Default: `log_to_stderr`.
@@ -152,7 +152,7 @@ struct multi_node_options {
   bool hot_path = true;
   outbox::v0::unroutable unroutable = outbox::v0::unroutable::dead;
   event_limits limits{};
-  std::chrono::milliseconds drain{5000};
+  std::chrono::milliseconds stop_timeout{5000};
   outbox::v0::stop_queued stop_queued = outbox::v0::stop_queued::deliver;
   log_function log = log_to_stderr;
   std::shared_ptr<outbox::v0::metrics> metrics{};
@@ -168,7 +168,7 @@ struct multi_node_options {
 ///
 /// Every event has one attempt, because a retry would hold up or reorder the rest: one that fails is DEAD and the next
 /// follows; `dead_events` brings it back. A deferred event holds up what follows until it is due again. Events with a
-/// delay of their own are outside the promise. With `unroutable::leave` an event that nobody listens to holds up the
+/// delay of their own are outside the promise. With `unroutable::defer` an event that nobody listens to holds up the
 /// rest too. Order is that of `seq`, which is the order of commits on SQLite; on other databases it is so for
 /// transactions that lock what they write about first.
 ///
@@ -185,7 +185,7 @@ struct ordered_options {
   std::chrono::milliseconds listener_timeout{300'000};
   outbox::v0::unroutable unroutable = outbox::v0::unroutable::dead;
   event_limits limits{};
-  std::chrono::milliseconds drain{5000};
+  std::chrono::milliseconds stop_timeout{5000};
   outbox::v0::stop_queued stop_queued = outbox::v0::stop_queued::deliver;
   log_function log = log_to_stderr;
   std::shared_ptr<outbox::v0::metrics> metrics{};

@@ -114,11 +114,11 @@ class OUTBOX_POSTGRES_EXPORT connection {
   std::unique_ptr<session> session_;
 };
 
-/// How statements of a transaction travel.
-enum class travel {
-  /// BEGIN is sent at once, and the application's statements run on the handle as ever. Events that were written are
+/// How a transaction sends its statements.
+enum class send_mode {
+  /// BEGIN is sent at once, and the application's statements run on the handle as usual. Events that were written are
   /// sent together with COMMIT, unless a savepoint has been set.
-  direct,
+  immediate,
 
   /// Nothing is sent before `flush()` or `commit()`: BEGIN, what was put in by `enqueue()`, the events and COMMIT make
   /// one round trip. Only the first event of a store on a connection, and more than 1 MiB, are sent earlier. The handle
@@ -136,8 +136,8 @@ enum class travel {
 class OUTBOX_POSTGRES_EXPORT transaction {
  public:
   /// Throws `error`: no_transaction if the connection is in a transaction already, unavailable if it is broken.
-  explicit transaction(pg_conn* connection, travel how = travel::direct);
-  explicit transaction(connection& c, travel how = travel::direct);
+  explicit transaction(pg_conn* connection, send_mode how = send_mode::immediate);
+  explicit transaction(connection& c, send_mode how = send_mode::immediate);
   transaction(transaction const&) = delete;
   transaction& operator=(transaction const&) = delete;
   ~transaction();

@@ -99,7 +99,7 @@ enum class operation {
   release,
   expire_others,
   dispatch_lock,
-  announce,
+  heartbeat,
   retire,
   purge,
   dead,
@@ -135,7 +135,7 @@ class OUTBOX_TESTING_EXPORT faulty_store final : public spi::forwarding_store {
   std::vector<bool> renew(std::span<spi::row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
   std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
-  void announce(node_row const& node) override;
+  void heartbeat(node_row const& node) override;
   void retire(std::string_view incarnation) override;
   std::size_t purge(spi::purge_request const& request) override;
   std::size_t purge_by_age(spi::age_purge_request const& request) override;

@@ -330,7 +330,7 @@ std::unique_ptr<spi::dispatch_lock> database::try_dispatch_lock(std::string_view
   return std::make_unique<held_lock>(lock_, weak_from_this(), std::string{incarnation});
 }
 
-void database::announce(node_row const& node) {
+void database::heartbeat(node_row const& node) {
   std::lock_guard const lock{mutex_};
   auto const at = now();
   nodes_[node.incarnation] = {node, at + node.lease};

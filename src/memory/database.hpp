@@ -32,7 +32,7 @@ class database final : public spi::store, public inspector, public std::enable_s
   std::vector<bool> renew(std::span<spi::row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
   std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
-  void announce(node_row const& node) override;
+  void heartbeat(node_row const& node) override;
   void retire(std::string_view incarnation) override;
   std::size_t purge(spi::purge_request const& request) override;
   std::size_t purge_by_age(spi::age_purge_request const& request) override;

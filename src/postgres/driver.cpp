@@ -186,19 +186,19 @@ bool driver::in_transaction() const noexcept {
 std::int64_t driver::execute(std::string_view sql, std::span<sql::value const> values,
                              sql::row_function const& on_row) {
   statement const one{std::string{sql}, parameters{values}};
-  auto const results = travel_or_throw(std::span{&one, 1});
+  auto const results = send_or_throw(std::span{&one, 1});
   result_rows const rows{results.front().get()};
   if (on_row) rows.show(on_row);
   return rows.changed();
 }
 
-std::vector<result_handle> driver::travel_or_throw(std::span<statement const> statements) {
-  auto answers = travel(statements);
+std::vector<result_handle> driver::send_or_throw(std::span<statement const> statements) {
+  auto answers = send(statements);
   if (answers.failure) throw *answers.failure;
   return std::move(answers.results);
 }
 
-driver::replies driver::travel(std::span<statement const> statements) {
+driver::replies driver::send(std::span<statement const> statements) {
   replies into;
   into.results.reserve(statements.size());  // after COMMIT nothing may fail for want of memory
   if (int const pid = PQbackendPID(c_); std::exchange(server_pid_, pid) != pid) {  // the connection was reset
@@ -254,7 +254,7 @@ void driver::receive(std::span<statement const> statements, std::vector<std::str
     if (into.failure) return;
     into.failure = given_up_ ? error{errc::unavailable, std::string{doing} + ": the server did not answer in time"}
                    : is_copy(r)
-                       ? error{errc::store_failure, "COPY cannot travel with other statements: run it on the handle"}
+                       ? error{errc::store_failure, "COPY cannot be sent with other statements: run it on the handle"}
                        : error_of(c_, r, doing);
     // A session that ends before the last statement has not come to that.
     bool const before_the_last = into.results.size() + 1 < statements.size();

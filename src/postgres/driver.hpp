@@ -96,10 +96,10 @@ class driver final : public caller_connection {
   };
 
   /// Sends all and waits for all. Does not throw but for want of memory.
-  [[nodiscard]] replies travel(std::span<statement const> statements);
+  [[nodiscard]] replies send(std::span<statement const> statements);
 
   /// The same; throws what failed.
-  [[nodiscard]] std::vector<result_handle> travel_or_throw(std::span<statement const> statements);
+  [[nodiscard]] std::vector<result_handle> send_or_throw(std::span<statement const> statements);
 
  private:
   [[nodiscard]] bool send(statement const& s, std::vector<std::string>& prepared_now);

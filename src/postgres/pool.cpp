@@ -59,7 +59,7 @@ std::unique_ptr<own_connection> connect_own(std::string const& connection_string
     std::vector<statement> all;
     all.reserve(settings.size());
     for (auto const& s : settings) all.push_back({"SET " + s, parameters{{}}});
-    static_cast<void>(driver{c.get(), /*keep=*/false, timeout}.travel_or_throw(all));
+    static_cast<void>(driver{c.get(), /*keep=*/false, timeout}.send_or_throw(all));
   }
   auto* const raw = c.get();
   return std::unique_ptr<own_connection>{new own_connection{std::move(c), driver{raw, /*keep=*/!pooled, timeout}}};

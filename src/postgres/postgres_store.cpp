@@ -372,7 +372,7 @@ std::vector<result_handle> postgres_store::ask(driver& d, spi::claim_request con
   auto const preamble = std::ssize(all);
   all.push_back(make("SELECT now()", {}));
   all.push_back(candidates(request, window));
-  auto answers = d.travel_or_throw(all);
+  auto answers = d.send_or_throw(all);
   answers.erase(answers.begin(), answers.begin() + preamble);
   return answers;
 }
@@ -488,7 +488,7 @@ void postgres_store::take(driver& d, spi::claim_request const& request, chosen_r
     all.push_back(make(arrays_.take, {std::string_view{request.token}, micros(request.lease), sql::text_array{ids}}));
   }
   all.push_back(make(statements().commit, {}));
-  auto const answers = d.travel_or_throw(all);
+  auto const answers = d.send_or_throw(all);
   note_next_due(request, std::span{answers}.first(looks), reply);
   reply.killed = chosen.killed;
   if (ids.empty()) return;
@@ -567,7 +567,7 @@ std::vector<bool> postgres_store::settle(std::span<spi::settlement const> items)
   }
   retrying([&] {
     pool_.with([&](driver& d) {
-      auto const answers = d.travel_or_throw(all);
+      auto const answers = d.send_or_throw(all);
       for (std::size_t s = 0; s < whose.size(); ++s) {
         auto const& c = *whose[s];
         result_rows{answers[s + (several ? 1 : 0)].get()}.show([&](sql::row const& r) {

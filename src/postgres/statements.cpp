@@ -177,7 +177,7 @@ dialect postgres_statements(std::string const& table, std::string const& schema)
                                                           " AND left(locked_by, length($2::text)) <> $2::text");
   d.find = t("SELECT " ROW_COLUMNS " FROM outbox_event WHERE event_id = $1");
   d.counts = t("SELECT status, count(*) FROM outbox_event GROUP BY status");
-  d.announce = t(
+  d.heartbeat = t(
       "INSERT INTO outbox_node (incarnation, name, version, mode, lease_ms, held, lease_until) VALUES ($1, $2, $3, $4, "
       "$5::bigint, $6::bigint, " LATER(
           7) ") ON CONFLICT (incarnation) DO UPDATE SET name = excluded.name, version = excluded.version, mode = "

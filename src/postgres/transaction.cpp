@@ -52,8 +52,8 @@ struct written {
 
 // Also the connection that the store sees: it does not wait for statements whose answers nobody needs.
 struct transaction::state final : caller_connection {
-  state(PGconn* c, travel t) : conn{c}, how{t}, borrowed{std::in_place, c, /*keep=*/false}, line{*borrowed} {}
-  state(session& s, travel t) : conn{s.conn.get()}, how{t}, line{s.statements} {}
+  state(PGconn* c, send_mode t) : conn{c}, how{t}, borrowed{std::in_place, c, /*keep=*/false}, line{*borrowed} {}
+  state(session& s, send_mode t) : conn{s.conn.get()}, how{t}, line{s.statements} {}
 
   void begin();
   void enqueue(std::string_view sql, std::span<sql::value const> values);
@@ -88,7 +88,7 @@ struct transaction::state final : caller_connection {
     end([](written const& w) { w.observer->in_doubt(); });
   }
 
-  [[nodiscard]] bool pipelined() const noexcept { return how == travel::pipelined; }
+  [[nodiscard]] bool pipelined() const noexcept { return how == send_mode::pipelined; }
   [[nodiscard]] bool rows_may_be_gone() const noexcept { return seen->setbacks() != setbacks; }
   void wait_with(statement s);
   void restore_early();
@@ -105,7 +105,7 @@ struct transaction::state final : caller_connection {
   [[noreturn]] void commit_failed(driver::replies const& replies);
 
   PGconn* conn;
-  travel how;
+  send_mode how;
   std::optional<driver> borrowed;  ///< For a handle of the application's.
   driver& line;
   watch* seen = nullptr;
@@ -173,7 +173,7 @@ void transaction::state::insert(std::string_view sql, std::span<sql::value const
   statement s{std::string{sql}, parameters{values}, rows, writes.size() - 1};
   if (pipelined() || !seen->savepoints()) return wait_with(std::move(s));
   flush();
-  note_suppressed(std::span{&s, 1}, line.travel_or_throw(std::span{&s, 1}));
+  note_suppressed(std::span{&s, 1}, line.send_or_throw(std::span{&s, 1}));
 }
 
 // A trigger or a rule of the table's owner may have kept rows out, or put them elsewhere. What is sent a second time
@@ -197,7 +197,7 @@ void transaction::state::flush() {
   auto sent = std::exchange(waiting, {});
   waiting_bytes = 0;
   if (!std::exchange(begun, true)) ++setbacks;  // BEGIN counts as one
-  auto const replies = line.travel(sent);
+  auto const replies = line.send(sent);
   if (replies.failure) {
     failed = true;
     throw *replies.failure;
@@ -352,7 +352,7 @@ void transaction::state::commit() {
   waiting.push_back(plain("COMMIT"));
   auto const sent = std::exchange(waiting, {});
   setbacks = seen->setbacks() + (std::exchange(begun, true) ? 0 : 1);
-  auto const replies = line.travel(sent);
+  auto const replies = line.send(sent);
   bool const answered = replies.results.size() == sent.size();  // the connection may be gone all the same
   if (replies.failure && !answered) commit_failed(replies);
   if (std::string_view{PQcmdStatus(replies.results.back().get())} != "COMMIT") {
@@ -391,11 +391,11 @@ void transaction::state::rollback() noexcept {
   end_in_doubt();
 }
 
-transaction::transaction(pg_conn* connection, travel how) : state_{std::make_unique<state>(connection, how)} {
+transaction::transaction(pg_conn* connection, send_mode how) : state_{std::make_unique<state>(connection, how)} {
   state_->begin();
 }
 
-transaction::transaction(connection& c, travel how) : state_{std::make_unique<state>(*c.session_, how)} {
+transaction::transaction(connection& c, send_mode how) : state_{std::make_unique<state>(*c.session_, how)} {
   state_->begin();
 }
 

@@ -23,7 +23,7 @@ struct dialect {
   std::string expire_others;     ///< now, incarnation + "/"
   std::string find;              ///< event_id -> `row_columns`
   std::string counts;            ///< -> status, count
-  std::string announce;          ///< incarnation, name, version, mode, lease ms, held, lease end
+  std::string heartbeat;         ///< incarnation, name, version, mode, lease ms, held, lease end
   std::string forget_old_nodes;  ///< a day ago
   std::string retire;            ///< incarnation
   std::string nodes;             ///< now -> incarnation, name, version, mode, lease ms, held

@@ -49,9 +49,9 @@ std::size_t sql_store::expire_others(std::string_view incarnation) {
   return static_cast<std::size_t>(rows);
 }
 
-void sql_store::announce(node_row const& n) {
+void sql_store::heartbeat(node_row const& n) {
   in_transaction([&](connection& c) {
-    c.execute(dialect_.announce,
+    c.execute(dialect_.heartbeat,
               {std::string_view{n.incarnation}, std::string_view{n.name}, std::string_view{n.version}, name(n.mode),
                std::int64_t{n.lease.count()}, static_cast<std::int64_t>(n.held), from_now{n.lease}});
     c.execute(dialect_.forget_old_nodes, {from_now{-std::chrono::hours{24}}});

@@ -20,7 +20,7 @@ class OUTBOX_SQL_EXPORT sql_store : public spi::store, public inspector {
   ~sql_store() override;
 
   store_capabilities capabilities() const noexcept override;
-  void announce(node_row const& node) override;
+  void heartbeat(node_row const& node) override;
   void retire(std::string_view incarnation) override;
   std::size_t purge(purge_request const& request) override;
   std::size_t purge_by_age(age_purge_request const& request) override;

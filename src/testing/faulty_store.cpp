@@ -107,8 +107,8 @@ std::unique_ptr<spi::dispatch_lock> faulty_store::try_dispatch_lock(std::string_
   return lock ? std::make_unique<faulty_lock>(state_, std::move(lock)) : nullptr;
 }
 
-void faulty_store::announce(node_row const& node) {
-  state_->run(operation::announce, [s = state_->behind, node] { s->announce(node); });
+void faulty_store::heartbeat(node_row const& node) {
+  state_->run(operation::heartbeat, [s = state_->behind, node] { s->heartbeat(node); });
 }
 
 void faulty_store::retire(std::string_view incarnation) {

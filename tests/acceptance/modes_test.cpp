@@ -287,7 +287,7 @@ TYPED_TEST(Modes, ACallThatDetachesDuringTheDestructorIsGivenUpToo) {
   std::latch go_on{1};
   std::optional<completion> open;
   single_node_options o = this->options();
-  o.drain = 0ms;
+  o.stop_timeout = 0ms;
   o.listeners.on("t", [&](delivery const&, completion c) {
     open = std::move(c);
     begun.count_down();

@@ -187,7 +187,7 @@ TYPED_TEST(Claim, I3_AReleasedSuspectIsStillASuspect) {
   ASSERT_THAT(taken.rows, SizeIs(1));
   EXPECT_TRUE(this->settle(taken.rows[0].handle, outcome::release));
   r.token = "n/10";
-  r.suspects = suspects::leave;
+  r.suspects = suspects::skip;
   EXPECT_TRUE(this->s().claim(r).suspects_waiting);
 }
 

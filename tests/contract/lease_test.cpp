@@ -145,19 +145,19 @@ TYPED_TEST(Lease, TheDispatchLockHasOneHolder) {
 }
 
 TYPED_TEST(Lease, NodesComeAndGo) {
-  this->s().announce({.incarnation = "h:1:x",
-                      .name = "one",
-                      .version = "0.1.0",
-                      .mode = node_mode::multi_node,
-                      .lease = lease,
-                      .held = 3});
-  this->s().announce({.incarnation = "h:2:y", .name = "two", .mode = node_mode::single_node, .lease = lease});
-  this->s().announce({.incarnation = "h:1:x",
-                      .name = "one",
-                      .version = "0.1.0",
-                      .mode = node_mode::multi_node,
-                      .lease = lease,
-                      .held = 4});
+  this->s().heartbeat({.incarnation = "h:1:x",
+                       .name = "one",
+                       .version = "0.1.0",
+                       .mode = node_mode::multi_node,
+                       .lease = lease,
+                       .held = 3});
+  this->s().heartbeat({.incarnation = "h:2:y", .name = "two", .mode = node_mode::single_node, .lease = lease});
+  this->s().heartbeat({.incarnation = "h:1:x",
+                       .name = "one",
+                       .version = "0.1.0",
+                       .mode = node_mode::multi_node,
+                       .lease = lease,
+                       .held = 4});
   auto nodes = this->s().inspect().nodes();
   ASSERT_THAT(nodes, SizeIs(2));
   EXPECT_EQ(nodes[0].name, "one");
@@ -169,7 +169,7 @@ TYPED_TEST(Lease, NodesComeAndGo) {
 }
 
 TYPED_TEST(Lease, ANodeThatSaysNothingIsGone) {
-  this->s().announce({.incarnation = "h:1:x", .name = "one", .lease = lease});
+  this->s().heartbeat({.incarnation = "h:1:x", .name = "one", .lease = lease});
   this->expire();
   EXPECT_THAT(this->s().inspect().nodes(), IsEmpty());
 }

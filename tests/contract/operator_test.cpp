@@ -133,8 +133,8 @@ TYPED_TEST(Operator, I12_PurgeByAgeTakesWhateverIsOld) {
 TYPED_TEST(Operator, I12_PurgeByAgeTakesNothingWhileADispatcherLives) {
   this->put({"a"});
   this->advance(10s);
-  this->s().announce({.incarnation = "w", .name = "writer", .mode = node_mode::writer_only, .lease = lease});
-  this->s().announce({.incarnation = "d", .name = "dispatcher", .mode = node_mode::multi_node, .lease = lease});
+  this->s().heartbeat({.incarnation = "w", .name = "writer", .mode = node_mode::writer_only, .lease = lease});
+  this->s().heartbeat({.incarnation = "d", .name = "dispatcher", .mode = node_mode::multi_node, .lease = lease});
   EXPECT_EQ(this->s().purge_by_age({.age = 1s}), 0U);
   this->expire();
   EXPECT_EQ(this->s().purge_by_age({.age = 1s}), 1U) << "its lease is over";

@@ -377,7 +377,7 @@ std::string unset(bool empty, std::string const& meaning) { return empty ? meani
 std::string text(outbox::unroutable value) {
   switch (value) {
     case outbox::unroutable::dead: return "dead";
-    case outbox::unroutable::leave: return "leave";
+    case outbox::unroutable::defer: return "defer";
   }
   return "unknown";
 }
@@ -489,7 +489,7 @@ template <class Options>
   requires(std::same_as<Options, outbox::single_node_options> || std::same_as<Options, outbox::multi_node_options>)
 option_list options_of(Options const& o) {
   auto const& [store, listeners, workers, name, poll, retry, queue, lease, listener_timeout, hot_path, unroutable,
-               limits, drain, stop_queued, log, metrics, clock, purge, hook, interceptors] = o;
+               limits, stop_timeout, stop_queued, log, metrics, clock, purge, hook, interceptors] = o;
   return {{"store", unset(!store, "none")},
           {"listeners", "none"},
           {"workers", text(workers)},
@@ -502,7 +502,7 @@ option_list options_of(Options const& o) {
           {"hot_path", text(hot_path)},
           {"unroutable", text(unroutable)},
           {"limits", nested(limits, "event_limits")},
-          {"drain", text(drain)},
+          {"stop_timeout", text(stop_timeout)},
           {"stop_queued", text(stop_queued)},
           {"log", text(log)},
           {"metrics", unset(!metrics, "none")},
@@ -513,8 +513,8 @@ option_list options_of(Options const& o) {
 }
 
 option_list options_of(outbox::ordered_options const& o) {
-  auto const& [store, listeners, name, poll, lease, listener_timeout, unroutable, limits, drain, stop_queued, log,
-               metrics, clock, purge, hook, interceptors] = o;
+  auto const& [store, listeners, name, poll, lease, listener_timeout, unroutable, limits, stop_timeout, stop_queued,
+               log, metrics, clock, purge, hook, interceptors] = o;
   return {{"store", unset(!store, "none")},
           {"listeners", "none"},
           {"name", unset(name.empty(), "the host name")},
@@ -523,7 +523,7 @@ option_list options_of(outbox::ordered_options const& o) {
           {"listener_timeout", text(listener_timeout)},
           {"unroutable", text(unroutable)},
           {"limits", nested(limits, "event_limits")},
-          {"drain", text(drain)},
+          {"stop_timeout", text(stop_timeout)},
           {"stop_queued", text(stop_queued)},
           {"log", text(log)},
           {"metrics", unset(!metrics, "none")},

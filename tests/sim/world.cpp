@@ -99,13 +99,13 @@ testing::fault world::next_fault(int index, testing::operation what) {
   }
   if (f == testing::fault::none) return f;
   static constexpr char const* kinds[] = {"", "fails before", "fails after", "takes effect later", "is refused"};
-  static constexpr char const* operations[] = {"claim",    "settle", "renew", "release", "expire", "lock",
-                                               "announce", "retire", "purge", "dead",    "replay", "read pauses"};
+  static constexpr char const* operations[] = {"claim",     "settle", "renew", "release", "expire", "lock",
+                                               "heartbeat", "retire", "purge", "dead",    "replay", "read pauses"};
   auto const text = std::string{operations[static_cast<int>(what)]} + " " + kinds[static_cast<int>(f)];
   note(text);
   trace(index, text);
   // A failed claim is no excuse for a lease that runs out: the node must give back what it may have got.
-  if (what != testing::operation::claim && what != testing::operation::announce) oracle_->disturbed(n.incarnation());
+  if (what != testing::operation::claim && what != testing::operation::heartbeat) oracle_->disturbed(n.incarnation());
   return f;
 }
 

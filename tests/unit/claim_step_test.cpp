@@ -435,7 +435,7 @@ TEST_F(ClaimStep, R12_WithoutAListenerTheEventIsDead) {
 }
 
 TEST_F(ClaimStep, R12_OrItIsLeftForANodeThatKnowsIt) {
-  stepper patient{db, "p", [](node_settings& s) { s.engine.unroutable = unroutable::leave; }};
+  stepper patient{db, "p", [](node_settings& s) { s.engine.unroutable = unroutable::defer; }};
   patient.open();
   db.put("a", "nobody.listens");
   patient.poll_all();

@@ -276,7 +276,7 @@ TEST_F(Node, WritersOutliveIt) {
   memory::transaction open_tx{*store_};
   {
     auto o = options();
-    o.drain = 1ms;  // it would wait for the transaction
+    o.stop_timeout = 1ms;  // it would wait for the transaction
     auto n = single_node(std::move(o));
     n.start();
     w = n.writer();

@@ -411,9 +411,9 @@ class watched_store final : public spi::forwarding_store {
   std::vector<bool> settle(std::span<settlement const> items) override {
     return note("settler"), forwarding_store::settle(items);
   }
-  void announce(node_row const& node) override {  // whoever renews leases announces the node too
+  void heartbeat(node_row const& node) override {  // whoever renews leases announces the node too
     note("renewer");
-    forwarding_store::announce(node);
+    forwarding_store::heartbeat(node);
   }
 
   void note(std::string const& who) {

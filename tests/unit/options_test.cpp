@@ -36,7 +36,7 @@ TEST(Options, DefaultsAreTheSeeds) {
   EXPECT_EQ(o.poll.every, 5s);
   EXPECT_EQ(o.poll.batch, 50U);
   EXPECT_EQ(o.poll.skip_recent, 0ms);
-  EXPECT_EQ(o.drain, 5s);
+  EXPECT_EQ(o.stop_timeout, 5s);
   EXPECT_EQ(o.lease.duration, 30s);
   EXPECT_EQ(o.lease.max_crashes, 5);
   EXPECT_EQ(o.listener_timeout, 5min);
@@ -102,7 +102,7 @@ TEST(Options, NonsenseNamesItsField) {
   EXPECT_EQ(refused_field([](o x) { x.listener_timeout = -1ms; }), "listener_timeout");
   EXPECT_EQ(refused_field([](o x) { x.listener_timeout = 25h; }), "listener_timeout");
   EXPECT_EQ(refused_field([](o x) { x.listener_timeout = 0ms; }), "accepted") << "no limit";
-  EXPECT_EQ(refused_field([](o x) { x.drain = -1ms; }), "drain");
+  EXPECT_EQ(refused_field([](o x) { x.stop_timeout = -1ms; }), "stop_timeout");
   EXPECT_EQ(refused_field([](o x) { x.name = std::string(129, 'x'); }), "name");
   EXPECT_EQ(refused_field([](o x) { x.name = std::string{"a\0b", 3}; }), "name");
   EXPECT_EQ(refused_field([](o x) { x.name = "\xFF"; }), "name");

@@ -180,7 +180,7 @@ TEST_F(RenewStep, R10_ARegistryThatFailsCostsNoLease) {
   n.commit("a");
   n.renew();
   n.advance(8s);
-  n.fail_next(operation::announce, fault::before);
+  n.fail_next(operation::heartbeat, fault::before);
   n.renew();
   EXPECT_EQ(db.row("a").lease_until, db.clock->now() + 30s);
   n.advance(15s);
@@ -190,7 +190,7 @@ TEST_F(RenewStep, R10_ARegistryThatFailsCostsNoLease) {
 TEST_F(RenewStep, R10_ARegistryThatFailsDoesNotHideAPause) {
   db.store->backend().pause({"t", ""});
   n.advance(7500ms);
-  n.fail_next(operation::announce, fault::before);
+  n.fail_next(operation::heartbeat, fault::before);
   EXPECT_TRUE(n.renew());
   EXPECT_EQ(n.look([](engine& e) { return e.pauses().size(); }), 1U);
 }

@@ -36,7 +36,7 @@ class hanging_store final : public spi::forwarding_store {
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override {
     return pass(), behind().release(tokens, lease);
   }
-  void announce(node_row const& node) override { pass(), behind().announce(node); }
+  void heartbeat(node_row const& node) override { pass(), behind().heartbeat(node); }
   void retire(std::string_view incarnation) override { pass(), behind().retire(incarnation); }
   std::size_t purge(purge_request const& r) override {
     if (hang_at_purge.exchange(false)) hang();

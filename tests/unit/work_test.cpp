@@ -281,7 +281,7 @@ TEST_F(Work, TheLogOfAnUnroutableEventNamesTheOptionThatKeepsIt) {
   n.poll_all();
   n.work();
   n.settle();
-  EXPECT_THAT(n.log, ::testing::Contains(HasSubstr("unroutable::leave")));
+  EXPECT_THAT(n.log, ::testing::Contains(HasSubstr("unroutable::defer")));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ class OUTBOX_CORE_EXPORT forwarding_store : public store {
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
 
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
-  void announce(node_row const& node) override;
+  void heartbeat(node_row const& node) override;
   void retire(std::string_view incarnation) override;
   std::vector<route_pause> pauses() override;
   bool pause(route_pause const& what) override;

@@ -38,7 +38,7 @@ struct row_handle {
 };
 
 /// Rows with one crash left are suspects: they are claimed alone, so that none dies for a neighbour.
-enum class suspects { leave, take_one };
+enum class suspects { skip, take_one };
 
 struct claim_request {
   owner_token token{};               ///< The new owner. Never used before.
@@ -46,7 +46,7 @@ struct claim_request {
   std::size_t max_bytes = SIZE_MAX;  ///< Stops before the events' sizes exceed this, but takes at least one.
   std::chrono::milliseconds lease{};
   std::int32_t max_crashes = 5;  ///< A row found past this is made DEAD by the claim.
-  spi::suspects suspects = suspects::leave;
+  spi::suspects suspects = suspects::skip;
   bool unowned_only = false;  ///< Leaves rows whose lease has run out to their owners: for after an outage.
   std::chrono::milliseconds skip_recent{};  ///< Leaves rows inserted less than this ago.
 
@@ -195,7 +195,7 @@ class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
   [[nodiscard]] virtual std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) = 0;
 
   /// Writes or renews a node's row; deletes rows expired for a day.
-  virtual void announce(node_row const& node) = 0;
+  virtual void heartbeat(node_row const& node) = 0;
   virtual void retire(std::string_view incarnation) = 0;
 
   /// Deletes up to `limit` terminal rows past retention; how many.

@@ -222,9 +222,9 @@ class engine {
   void apply_renewed(renew_request const& sent, std::vector<bool> const& kept, steady_time now);
   void apply_doubts_released(renew_request const& sent, steady_time now);
   void apply_renew_failure(renew_request const& sent, error const& e, steady_time now);
-  void apply_announced() noexcept;
+  void apply_heartbeat() noexcept;
   void note_ignored_pauses(std::size_t entries);
-  void apply_announce_failure(error const& e);  ///< The leases are renewed; the registry or the pauses are not.
+  void apply_heartbeat_failure(error const& e);  ///< The leases are renewed; the registry or the pauses are not.
   [[nodiscard]] std::vector<owner_token> doubts() const;
   [[nodiscard]] bool has_doubts() const noexcept { return !doubts_.empty(); }
   void forget_doubts(std::span<owner_token const> released);
@@ -394,7 +394,7 @@ class engine {
   };
   /// A claim may fail while a release of its token succeeds: that must not look like a store that answers again.
   loop_health claim_health_, release_health_, lock_health_, settle_health_, renew_health_;
-  std::string announce_said_;  ///< The last error of the registry, said once.
+  std::string heartbeat_said_;  ///< The last error of the registry, said once.
   std::size_t ignored_pauses_ = 0;
   log_level outage_level_ = log_level::warning;  ///< Its end is said as loudly as its beginning.
   steady_time careful_until_{};                  ///< After an outage: claim only rows without an owner.

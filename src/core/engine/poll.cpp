@@ -110,7 +110,7 @@ claim_request engine::next_claim(steady_time now) {
           .max_bytes = settings_.queue.bytes / 2 - cold_bytes_,
           .lease = settings_.lease.duration,
           .max_crashes = settings_.lease.max_crashes,
-          .suspects = alone ? suspects::take_one : suspects::leave,
+          .suspects = alone ? suspects::take_one : suspects::skip,
           .unowned_only = now < careful_until_,
           .skip_recent = settings_.poll.skip_recent,
           .in_order = settings_.in_order,
@@ -163,7 +163,7 @@ void engine::note_refused(claim_request const& claim, claim_reply const& reply, 
   for (auto const& r : reply.rows) isolated_.erase(r.handle.id);
   // A claim that looked at everything has met it, unless it is gone or not due any more.
   bool const saw_all =
-      !claim.floor && !claim.reach && !claim.unowned_only && claim.suspects == suspects::leave && !reply.more;
+      !claim.floor && !claim.reach && !claim.unowned_only && claim.suspects == suspects::skip && !reply.more;
   std::erase_if(isolated_, [&](auto const& row) {
     return saw_all && std::ranges::find(claim.leave, row.first) == claim.leave.end() && !refused(row.first);
   });

@@ -82,11 +82,11 @@ void engine::apply_renewed(renew_request const& sent, std::vector<bool> const& k
 }
 
 // It is tried again with the next renewal: nothing that is held depends on it.
-void engine::apply_announce_failure(error const& e) {
+void engine::apply_heartbeat_failure(error const& e) {
   counters_.store_errors += 1;
-  if (announce_said_ == e.what()) return;
-  announce_said_ = e.what();
-  say(log_level::warning, std::string{"cannot announce this node or read what is paused: "} + e.what());
+  if (heartbeat_said_ == e.what()) return;
+  heartbeat_said_ = e.what();
+  say(log_level::warning, std::string{"cannot write the heartbeat of this node or read what is paused: "} + e.what());
 }
 
 std::vector<owner_token> engine::doubts() const {
@@ -106,7 +106,7 @@ void engine::note_ignored_pauses(std::size_t entries) {
                               " entries that no event can match, or cannot be read: they are ignored");
 }
 
-void engine::apply_announced() noexcept { announce_said_.clear(); }
+void engine::apply_heartbeat() noexcept { heartbeat_said_.clear(); }
 
 void engine::apply_doubts_released(renew_request const& sent, steady_time now) {
   note_released(sent.doubts);

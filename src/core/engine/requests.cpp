@@ -58,7 +58,7 @@ renew_reply perform(spi::store& s, renew_request const& request, node_row const&
     if (!request.doubts.empty()) s.release(request.doubts, self.lease);
     reply.doubts_released = true;
   });
-  also([&] { s.announce(self); });
+  also([&] { s.heartbeat(self); });
   also([&] { reply.pauses = s.pauses(); });
   return reply;
 }

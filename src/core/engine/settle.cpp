@@ -55,7 +55,7 @@ void engine::settled(ticket& t, bool applied, steady_time now) {
     auto const route = t.route == nullptr ? std::string{} : " of route '" + t.route->name + "'";
     say(log_level::error,
         "event " + t.event.id() + " (" + t.event.type() + ")" + route + " is DEAD: " + s.error +
-            (t.route == nullptr && !t.unreadable ? "; unroutable::leave would keep it for a node that has one" : ""),
+            (t.route == nullptr && !t.unreadable ? "; unroutable::defer would keep it for a node that has one" : ""),
         "dead");
   }
   count_settled(s);

@@ -27,7 +27,7 @@ std::size_t forwarding_store::release(std::span<owner_token const> tokens, std::
 std::unique_ptr<dispatch_lock> forwarding_store::try_dispatch_lock(std::string_view incarnation) {
   return to_->try_dispatch_lock(incarnation);
 }
-void forwarding_store::announce(node_row const& node) { to_->announce(node); }
+void forwarding_store::heartbeat(node_row const& node) { to_->heartbeat(node); }
 void forwarding_store::retire(std::string_view incarnation) { to_->retire(incarnation); }
 std::vector<route_pause> forwarding_store::pauses() { return to_->pauses(); }
 bool forwarding_store::pause(route_pause const& what) { return to_->pause(what); }

@@ -61,8 +61,8 @@ void node::run(std::stop_token token) {
   stop();
 }
 
-bool node::stop() { return stop(alive(core_).settings().drain); }
-bool node::stop(std::chrono::milliseconds drain) { return alive(runtime_).stop(drain); }
+bool node::stop() { return stop(alive(core_).settings().stop_timeout); }
+bool node::stop(std::chrono::milliseconds timeout) { return alive(runtime_).stop(timeout); }
 
 void node::wake() noexcept {
   if (!core_) return;

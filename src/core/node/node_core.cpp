@@ -118,9 +118,9 @@ void node_core::apply(renew_request const& sent, renew_reply const& reply) {
     if (reply.pauses) e.note_ignored_pauses(store().ignored_pauses());
     if (reply.doubts_released) e.apply_doubts_released(sent, now());
     if (reply.rest) {
-      e.apply_announce_failure(*reply.rest);
+      e.apply_heartbeat_failure(*reply.rest);
     } else {
-      e.apply_announced();
+      e.apply_heartbeat();
     }
   });
 }
@@ -141,7 +141,7 @@ node_row node_core::self(std::uint64_t held) const {
 
 result node_core::unroutable_answer(event const& e) const {
   auto const why = "no listener for event type '" + e.type() + "' of aggregate type '" + e.aggregate_type() + "'";
-  if (settings_.engine.unroutable == unroutable::leave) return defer{std::chrono::seconds{30}, why};
+  if (settings_.engine.unroutable == unroutable::defer) return defer{std::chrono::seconds{30}, why};
   return dead{why};
 }
 

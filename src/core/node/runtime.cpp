@@ -41,7 +41,7 @@ runtime::~runtime() {
     std::lock_guard const lock{core_->mutex_};
     return phase_ == phase::stopping && !asked_;
   }();
-  stop(again ? milliseconds{0} : core_->settings().drain);
+  stop(again ? milliseconds{0} : core_->settings().stop_timeout);
   {
     gate::passage const life{life_};
     own_thread const mine{this};
@@ -74,7 +74,7 @@ void runtime::start() {
                 phase_ == phase::running ? "start() was called before" : "start() after stop(): make a new node"};
   }
   bool const writer_only = core_->settings().mode == node_mode::writer_only;
-  announce();
+  heartbeat();
   if (!writer_only) open_engine();
   phase_ = phase::running;
   try {
@@ -167,10 +167,10 @@ void runtime::abandon_open_calls() {
 }
 
 // Announced first and checked second: of two nodes that start at once, at least one sees the other.
-void runtime::announce() {
+void runtime::heartbeat() {
   auto const self = core_->self(0);
   if (self.mode == node_mode::writer_only) return;  // it dispatches nothing: nobody need know of it
-  core_->store().announce(self);
+  core_->store().heartbeat(self);
   auto const exclusive = [](node_mode m) { return m == node_mode::single_node || m == node_mode::ordered; };
   for (auto const& other : core_->store().inspect().nodes()) {
     if (other.incarnation == self.incarnation || other.mode == node_mode::writer_only) continue;
@@ -349,7 +349,7 @@ std::size_t runtime::run_until_idle() {
   if (phase_ == phase::running) refuse("is for a node that was not started");
   if (phase_ == phase::stopping || phase_ == phase::stopped) refuse("after stop(): make a new node");
   if (phase_ == phase::made) {
-    announce();
+    heartbeat();
     open_engine();
     phase_ = phase::stepped;
   }
@@ -436,7 +436,7 @@ bool runtime::flush(clock::time_point deadline) {
 
 // On a thread that a stop would have to wait for: the node takes no more work, and the renewer ends what it can.
 void runtime::ask_stop() {
-  auto const drain = core_->settings().drain;
+  auto const drain = core_->settings().stop_timeout;
   if (phase_ == phase::made) {
     asked_early_ = true;  // by a callback of start(), on its thread
     return;

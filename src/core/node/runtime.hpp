@@ -91,7 +91,7 @@ class runtime {
     bool ended = false;
   };
 
-  void announce();
+  void heartbeat();
   void open_engine();
   void step_all(std::size_t& delivered);
   bool close_stepped();

@@ -64,7 +64,7 @@ void validate_all(node_settings const& s) {
   within("lease.max_crashes", static_cast<std::uint64_t>(std::max(0, e.lease.max_crashes)), 2, 1000);
   within("listener_timeout", e.listener_timeout, 0ms, 24h);
   validate_limits(s.limits);
-  within("drain", s.drain, 0ms, 24h);
+  within("stop_timeout", s.stop_timeout, 0ms, 24h);
   for (auto const& i : s.interceptors) {
     if (!i) refuse("interceptors", "has a null entry");
   }
@@ -94,7 +94,7 @@ node_settings settings_from(Options&& o, node_mode mode) {
   s.routes = o.listeners.release();
   s.name = o.name.empty() ? host_name() : std::move(o.name);
   s.limits = o.limits;
-  s.drain = o.drain;
+  s.stop_timeout = o.stop_timeout;
   s.stop_queued = o.stop_queued;
   s.log = std::move(o.log);
   s.metrics = std::move(o.metrics);

@@ -33,7 +33,7 @@ struct node_settings {
   std::string name;
   engine_settings engine;
   event_limits limits{};
-  std::chrono::milliseconds drain{5000};
+  std::chrono::milliseconds stop_timeout{5000};
   outbox::v0::stop_queued stop_queued = outbox::v0::stop_queued::deliver;
   log_function log;
   std::shared_ptr<outbox::v0::metrics> metrics;

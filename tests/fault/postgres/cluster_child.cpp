@@ -64,7 +64,7 @@ void write_events(arguments const& a, outbox::writer const& w, int ledger, std::
     try {
       if (!c) c = std::make_unique<outbox::postgres::connection>(a.connection);
       outbox::postgres::transaction tx{
-          *c, i % 2 == 0 ? outbox::postgres::travel::direct : outbox::postgres::travel::pipelined};
+          *c, i % 2 == 0 ? outbox::postgres::send_mode::immediate : outbox::postgres::send_mode::pipelined};
       tx.enqueue("INSERT INTO " + a.schema + ".orders VALUES ($1)", {std::string_view{id}});
       w.write(tx, "t", "1", {.id = id});
       if (i % 10 == 9) continue;  // rolled back

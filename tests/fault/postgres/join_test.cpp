@@ -55,15 +55,15 @@ class raw_client {
 };
 
 // Our own transaction.
-template <postgres::travel How>
+template <postgres::send_mode How>
 class raii_client {
  public:
-  static constexpr char const* name = How == postgres::travel::direct ? "direct" : "pipelined";
+  static constexpr char const* name = How == postgres::send_mode::immediate ? "direct" : "pipelined";
   static constexpr bool knows_doubt = true;
   explicit raii_client(std::string const& connection) : c_{std::make_unique<postgres::connection>(connection)} {}
   void begin() { tx_.emplace(*c_, How); }
   void execute(char const* sql) {
-    if (How == postgres::travel::pipelined) return tx_->enqueue(sql);
+    if (How == postgres::send_mode::pipelined) return tx_->enqueue(sql);
     check(c_->handle(), sql);
   }
   template <class F>
@@ -105,8 +105,8 @@ class pqxx_client {
   std::unique_ptr<pqxx::work> tx_;
 };
 
-using Clients = ::testing::Types<raw_client, raii_client<postgres::travel::direct>,
-                                 raii_client<postgres::travel::pipelined>, pqxx_client>;
+using Clients = ::testing::Types<raw_client, raii_client<postgres::send_mode::immediate>,
+                                 raii_client<postgres::send_mode::pipelined>, pqxx_client>;
 
 struct client_name {
   template <class Client>
@@ -123,8 +123,8 @@ class PostgresJoin : public ::testing::Test {
                " DEFERRABLE INITIALLY DEFERRED)");
     db.execute("SET search_path = " + db.schema());
     multi_node_options o{.store = db.open(), .log = nullptr};
-    o.poll.every = 1h;  // what is delivered was handed over, or somebody woke the poller
-    o.drain = 100ms;    // some transactions are open when it is destroyed
+    o.poll.every = 1h;       // what is delivered was handed over, or somebody woke the poller
+    o.stop_timeout = 100ms;  // some transactions are open when it is destroyed
     o.listeners.on("t", [this](delivery const& d) {
       if (d.path == path::hot) hot.add(d.id);
       seen.add(d.id);
@@ -585,17 +585,17 @@ TEST_F(PostgresRaw, NothingStaysPreparedOnACallersConnection) {
 }
 
 // What only our own transaction can do.
-class PostgresTransaction : public PostgresJoin<raii_client<postgres::travel::direct>> {};
+class PostgresTransaction : public PostgresJoin<raii_client<postgres::send_mode::immediate>> {};
 
 TEST_F(PostgresTransaction, APipelinedTransactionIsOneRoundTrip) {
   postgres::connection c{proxy.connection()};
   {
-    postgres::transaction tx{c, postgres::travel::pipelined};  // the connection gets to know the table
+    postgres::transaction tx{c, postgres::send_mode::pipelined};  // the connection gets to know the table
     box->writer().write(tx, "t", "1", {.id = "first"});
     tx.commit();
   }
   auto const before = proxy.round_trips();
-  postgres::transaction tx{c, postgres::travel::pipelined};
+  postgres::transaction tx{c, postgres::send_mode::pipelined};
   tx.enqueue("INSERT INTO " + db.table("orders") + " VALUES ($1, $2)", {std::int64_t{5}, std::monostate{}});
   box->writer().write(tx, "t", "1", {.id = "second"});
   auto* const refused = PQexec(c.handle(), "SELECT 1");
@@ -629,7 +629,7 @@ TEST_F(PostgresTransaction, EventsAddNoRoundTripAndNoParsing) {
 
 TEST_F(PostgresTransaction, FlushShowsErrorsAtOnce) {
   postgres::connection c{db.connection()};
-  postgres::transaction tx{c, postgres::travel::pipelined};
+  postgres::transaction tx{c, postgres::send_mode::pipelined};
   tx.enqueue("INSERT INTO nowhere VALUES (1)");
   try {
     tx.flush();
@@ -678,7 +678,7 @@ TEST_F(PostgresTransaction, AUniqueConstraintOfAnotherTableHasTwoCodes) {
     return errc::lifecycle;
   };
   EXPECT_EQ(code([&] { c.execute(insert(1)); }), errc::store_failure);
-  for (auto const how : {postgres::travel::direct, postgres::travel::pipelined}) {
+  for (auto const how : {postgres::send_mode::immediate, postgres::send_mode::pipelined}) {
     postgres::transaction tx{c, how};
     EXPECT_EQ(code([&] {
                 tx.enqueue(insert(1));
@@ -842,7 +842,7 @@ TEST_F(PostgresTransaction, I7_AnEventWrittenAgainAfterASavepointIsDeliveredOnce
 }
 
 TEST_F(PostgresTransaction, I7_AHookMayBeginAnotherTransactionOnTheSameConnection) {
-  for (auto const how : {postgres::travel::direct, postgres::travel::pipelined}) {
+  for (auto const how : {postgres::send_mode::immediate, postgres::send_mode::pipelined}) {
     postgres_database own;
     auto const hook = std::make_shared<nested_hook>();
     tally delivered;
@@ -979,7 +979,7 @@ TEST_F(PostgresTransaction, I2_NothingIsSentAfterTheTransactionWasEndedBySql) {
 
 TEST_F(PostgresTransaction, I2_NothingIsSentOnAConnectionThatWasReset) {
   postgres::connection c{db.connection()};
-  postgres::transaction tx{c, postgres::travel::pipelined};
+  postgres::transaction tx{c, postgres::send_mode::pipelined};
   tx.enqueue(insert(1));
   tx.flush();
   db.execute("SELECT pg_terminate_backend(" + std::to_string(PQbackendPID(c.handle())) + ")");
@@ -998,7 +998,7 @@ TEST_F(PostgresTransaction, I2_NothingIsSentOnAConnectionThatWasReset) {
 
 // The server says why it ends a session, and that it has not come to COMMIT.
 TEST_F(PostgresTransaction, ASessionThatEndedBeforeCommitHasNotCommitted) {
-  for (auto const how : {postgres::travel::direct, postgres::travel::pipelined}) {
+  for (auto const how : {postgres::send_mode::immediate, postgres::send_mode::pipelined}) {
     postgres::connection c{db.connection()};
     auto const pid = std::to_string(PQbackendPID(c.handle()));
     {
@@ -1027,14 +1027,14 @@ TEST_F(PostgresTransaction, ASessionThatEndedBeforeCommitHasNotCommitted) {
 TEST_F(PostgresTransaction, WhatCannotTravelIsSaid) {
   postgres::connection c{db.connection()};
   {
-    postgres::transaction tx{c, postgres::travel::pipelined};
+    postgres::transaction tx{c, postgres::send_mode::pipelined};
     tx.enqueue("");
     tx.enqueue("-- nothing");
     tx.enqueue(insert(1));
     tx.commit();
     EXPECT_EQ(rows("orders"), "1");
   }
-  postgres::transaction tx{c, postgres::travel::pipelined};
+  postgres::transaction tx{c, postgres::send_mode::pipelined};
   tx.enqueue("COPY " + db.table("orders") + " FROM STDIN");
   try {
     tx.commit();

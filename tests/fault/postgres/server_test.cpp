@@ -470,7 +470,7 @@ TEST_F(PostgresServer, AWriterThatMayNotReadTheTableCommitsAfterASavepoint) {
   std::size_t expected = 0;
   auto const go = [&](std::string const& id) {
     postgres::connection c{db.connection() + " user=" + role};
-    for (auto const how : {postgres::travel::direct, postgres::travel::pipelined}) {
+    for (auto const how : {postgres::send_mode::immediate, postgres::send_mode::pipelined}) {
       postgres::transaction tx{c, how};
       n.writer().write(tx, "t", "1", {.id = id + std::to_string(++expected)});
       tx.enqueue("SAVEPOINT s");
@@ -945,7 +945,7 @@ TEST_F(PostgresServer, TheApplicationsSessionsNotifyNobody) {
   auto w = writer_only({.store = s, .log = nullptr});
   auto const before = s->backend().change_counter();
   postgres::connection c{own.connection() + " application_name=business"};
-  for (auto const how : {postgres::travel::direct, postgres::travel::pipelined}) {
+  for (auto const how : {postgres::send_mode::immediate, postgres::send_mode::pipelined}) {
     postgres::transaction tx{c, how};
     w.writer().write(tx, "t", "1");
     tx.commit();
@@ -1016,7 +1016,7 @@ TEST_F(PostgresServer, TlsIsPassedOnToLibpq) {
   EXPECT_TRUE(e.transient()) << e.what();
 
   // TLS must notice the end of a session too, whoever waits for an answer.
-  for (auto const how : {postgres::travel::direct, postgres::travel::pipelined}) {
+  for (auto const how : {postgres::send_mode::immediate, postgres::send_mode::pipelined}) {
     postgres::connection other{secure};
     postgres::transaction tx{other, how};
     w.writer().write(tx, "t", large);
@@ -1039,7 +1039,7 @@ TEST_F(PostgresPooler, ItWorksBehindAPoolerWithoutPreparedStatements) {
   n.start();
   postgres::connection c{bouncer->connection()};
   for (int i = 0; i < 100; ++i) {
-    postgres::transaction tx{c, i % 2 == 0 ? postgres::travel::direct : postgres::travel::pipelined};
+    postgres::transaction tx{c, i % 2 == 0 ? postgres::send_mode::immediate : postgres::send_mode::pipelined};
     event_options o{.id = "e" + std::to_string(i)};
     if (i % 3 == 0) o.deliver_after = 1ms;
     n.writer().write(tx, "t", "1", o);
