@@ -66,7 +66,7 @@ double overload(std::string const& path) {
   return growth;
 }
 
-// Somebody holds the database's lock for a minute while events wait to be settled.
+// Another connection holds the database's lock for a minute while events wait to be settled.
 double store_away(std::string const& path) {
   std::latch gate{1};
   auto n = make_node(path, [&] { gate.wait(); });

@@ -25,7 +25,7 @@ struct manner {
 
 // Due rows, and more of another kind.
 struct table {
-  /// `claims`: how many will be asked for.
+  /// `claims`: the number of claims that will follow.
   table(std::string const& name, int others, std::string const& values, manner m, int claims)
       : how{m},
         at{pg::new_place(name, m.snapshot_held ? "held" : "postgres")},

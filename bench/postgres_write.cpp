@@ -1,4 +1,4 @@
-// Writing on PostgreSQL: what the outbox adds to a transaction of the caller's, or takes away from it.
+// Writing on PostgreSQL: what the outbox adds to the caller's transaction, or saves it.
 #include <outbox/adapt/pqxx.hpp>
 #include <outbox/outbox.hpp>
 #include <outbox/postgres.hpp>
@@ -85,7 +85,7 @@ row borrowed(settings const& s) {
   return write_one(
       s,
       {"postgres.write.borrowed", "tx/s", at_least(0.9),
-       "BEGIN, business INSERT and COMMIT of the caller's on a libpq handle, and an event; by hand: the event by "
+       "BEGIN, business INSERT and COMMIT by the caller on a libpq handle, and an event; by hand: the event by "
        "PQexecParams too"},
       [&](std::string const& id) {
         c.run("BEGIN");

@@ -58,7 +58,7 @@ class writer_by_hand {
 class drainer_by_hand {
  public:
   explicit drainer_by_hand(std::string const& path);
-  /// How many rows it brought; `listener` sees each.
+  /// Returns the number of rows; `listener` sees each.
   std::size_t drain_some(std::size_t limit);
 
  private:

@@ -1,4 +1,4 @@
-// Delivering: hot from commit to DONE, and a table full of rows that nobody delivered yet.
+// Delivering: hot from commit to DONE, and a table full of rows that wait for delivery.
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>

@@ -1,4 +1,4 @@
-// Writing: what the outbox adds to a transaction of the caller's.
+// Writing: what the outbox adds to the caller's transaction.
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
 

@@ -66,7 +66,7 @@ std::shared_ptr<store> open_sqlite(std::string path, parameters const& given) {
 }
 
 #ifdef OUTBOX_HAS_POSTGRES
-// The parameters of ours begin with "outbox."; the rest of the URL is libpq's.
+// Our own parameters begin with "outbox."; the rest of the URL belongs to libpq.
 std::shared_ptr<store> open_postgres(std::string_view url) {
   auto const question = std::min(url.find('?'), url.size());
   std::string connection{url.substr(0, question)};

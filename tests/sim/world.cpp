@@ -422,7 +422,7 @@ outcome_of_run world::run() {
                         std::to_string(std::chrono::duration_cast<std::chrono::seconds>(patience).count()) +
                         " s after everything healed"};
       }
-      if (steps_ > step_limit) throw violation{"I10: more steps than any run needs: somebody spins"};
+      if (steps_ > step_limit) throw violation{"I10: more steps than any run needs: some loop spins"};
     }
     result.finished = clock_->now();
     // What is terminal stays so, whatever late replies and slow listeners still do.

@@ -43,7 +43,7 @@ struct profile {
 
   double fail_before = 0, fail_after = 0, fail_later = 0, refuse = 0;  ///< Share of requests.
   int kills = 0, freezes = 0, cuts = 0, stops = 0;
-  int outages = 0, ended_sessions = 0;  ///< Of the server: for everybody at once, or only of whoever holds the lock.
+  int outages = 0, ended_sessions = 0;  ///< Of the server: of all nodes at once, or only of the lock's holder.
   double roll_back = 0.1, savepoint = 0, long_transaction = 0, in_doubt = 0, delayed = 0.05;
   double again = 0;      ///< Share of transactions whose end the node does not see, and that are tried again elsewhere.
   double follow_up = 0;  ///< Share of commits after which a hook writes in a transaction of its own.

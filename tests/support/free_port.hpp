@@ -1,4 +1,4 @@
-// A loopback port that nobody uses, below those that the system gives out by itself: it stays free until it is used.
+// A free loopback port below the range that the system assigns by itself, so that it stays free until it is used.
 #pragma once
 
 #include <arpa/inet.h>

@@ -156,7 +156,7 @@ void postgres_server::initialise() const {
 }
 
 void postgres_server::start() {
-  // A time zone that nobody expects: whatever depends on it is wrong.
+  // An unusual time zone: code that depends on the session's zone shows itself.
   std::vector<std::string> command{
       binary_directory() + "/postgres", "-D", directory_ + "/data", "-k", directory_, "-p", std::to_string(port_)};
   std::vector<std::string> settings{"listen_addresses=127.0.0.1", "timezone=Asia/Kathmandu", "max_connections=200",

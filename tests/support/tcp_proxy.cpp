@@ -36,7 +36,7 @@ bool write_all(int to, char const* data, std::size_t size) {
 // Reads the client's side of PostgreSQL's protocol as far as it takes to tell one message from the next.
 class message_reader {
  public:
-  /// How many of the messages that begin in these bytes ask for a statement to be parsed.
+  /// The number of messages beginning in these bytes that ask the server to parse a statement.
   int parses_in(std::string_view bytes) {
     int found = 0;
     while (!bytes.empty()) {

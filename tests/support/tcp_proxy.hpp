@@ -36,13 +36,13 @@ class tcp_proxy {
   void stall() noexcept { stalled_ = true; }
   void heal() noexcept { stalled_ = false; }
 
-  /// How many connections were made through it.
+  /// The number of connections made through the proxy.
   [[nodiscard]] int connections() const noexcept { return connections_; }
 
   /// How often a client spoke after it had been answered, or for the first time.
   [[nodiscard]] int round_trips() const noexcept { return round_trips_; }
 
-  /// How many statements clients had parsed by the server. Not for connections with TLS.
+  /// The number of statements that clients asked the server to parse. Not for connections with TLS.
   [[nodiscard]] int parsed() const noexcept { return parsed_; }
 
  private:

@@ -115,7 +115,7 @@ bool is_empty(F const& f) {
   }
 }
 
-/// Null for a function that is not there: whoever registers it refuses that by name.
+/// Null for an empty function: the registration refuses it by name.
 template <class Handler, class F>
 std::unique_ptr<Handler> handler_of(F f) {
   return is_empty(f) ? nullptr : std::make_unique<Handler>(std::move(f));
@@ -138,7 +138,7 @@ class plain_handler final : public handler {
   F f_;
 };
 
-/// The payload as a `T`, or why it is none.
+/// The payload as a `T`, or the reason why it cannot be decoded.
 template <class T>
 std::optional<T> decoded(delivery const& d, std::optional<result>& problem) {
   try {

@@ -10,9 +10,9 @@
 
 namespace outbox::inline v0::core {
 
-/// While it exists, a child made by fork() gets a dead socket in place of `fd`: the number stays taken, so nothing that
-/// the child opens can be mistaken for it, and whoever uses it there is told that the other side is gone. To be
-/// destroyed before `fd` is closed.
+/// While a guard exists, a child made by fork() gets a dead socket in place of `fd`. The number stays taken, so the
+/// child cannot mistake a file that it opens for `fd`, and code that uses `fd` in the child sees that the other side is
+/// gone. Destroy the guard before you close `fd`.
 class OUTBOX_CORE_EXPORT fork_guard {
  public:
   explicit fork_guard(int fd) noexcept;
@@ -23,8 +23,8 @@ class OUTBOX_CORE_EXPORT fork_guard {
   /// True in a forked child, where the descriptor is dead.
   [[nodiscard]] bool in_child() const noexcept { return in_child_; }
 
-  /// How often this process has forked. If it changes between the opening of a descriptor and the making of its guard,
-  /// a child may have the descriptor: close it and begin again.
+  /// The number of times that this process has forked. If it changes while a descriptor is opened and its guard is
+  /// made, a child may have the descriptor: close it and begin again.
   [[nodiscard]] static std::uint64_t forks() noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// What a node says to its log: one line at a time, with the node's name in front, and no line too often.
+// A node's log: one line at a time, with the node's name in front, and no line too often.
 #pragma once
 
 #include <deque>
@@ -12,16 +12,15 @@
 
 namespace outbox::inline v0::core {
 
-/// Safe to call from several threads, and from within the user's log function: a line that comes while another one is
-/// being said waits, and whoever says that one says it too. So the user's function may call the node, and never runs
-/// twice at once.
+/// Thread-safe, and may be called from within the user's log function. A line that arrives while another thread is
+/// logging waits, and that thread logs it too. So the user's function may call the node, and never runs twice at once.
 class OUTBOX_CORE_EXPORT log_book {
  public:
-  /// `about` stands before every line.
+  /// `about` is put before every line.
   log_book(log_function to, std::string about) : to_{std::move(to)}, about_{std::move(about)} {}
 
-  /// Lines of one kind are limited to a few in ten seconds; the next one after that says how many were left out. An
-  /// empty kind: the text itself, so that only repetitions are.
+  /// Lines of one kind are limited to a few in ten seconds. The first line after that says how many were left out. If
+  /// `kind` is empty, the text is its own kind, so only repetitions are limited.
   void say(log_level level, std::string_view text, std::string_view kind, steady_time now) noexcept;
 
  private:
@@ -45,7 +44,7 @@ class OUTBOX_CORE_EXPORT log_book {
   std::map<std::string, quota, std::less<>> quotas_;
 };
 
-/// The same as a function, for whoever is given one. Empty if `to` is.
+/// The same as a `log_function`, for components that take one. Empty if `to` is empty.
 [[nodiscard]] OUTBOX_CORE_EXPORT log_function limited(log_function to, std::string about);
 
 }  // namespace outbox::inline v0::core

@@ -1,4 +1,4 @@
-// Faults on purpose. The simulation must find each of them; a build of the library has none.
+// Bugs that are planted on purpose. The simulation must find each of them; a build of the library has none.
 #pragma once
 
 namespace outbox::inline v0::core {

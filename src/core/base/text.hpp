@@ -9,14 +9,14 @@
 
 namespace outbox::inline v0::core {
 
-/// The length in bytes of the character at `at`, or 0 if there is none.
+/// Returns the length in bytes of the character at `at`, or 0 if no valid character begins there.
 [[nodiscard]] std::size_t character_at(std::string_view s, std::size_t at) noexcept;
 
-/// The number of characters (code points), or nothing if `s` is not UTF-8: overlong forms, surrogates and values past
-/// U+10FFFF are not.
+/// Returns the number of characters (code points), or nothing if `s` is not valid UTF-8: overlong forms, surrogates and
+/// values past U+10FFFF are invalid.
 [[nodiscard]] OUTBOX_CORE_EXPORT std::optional<std::size_t> utf8_length(std::string_view s) noexcept;
 
-/// Valid UTF-8 without NUL, at most `max_characters`: what is not becomes U+FFFD, what is too long is cut.
+/// Returns valid UTF-8 without NUL, at most `max_characters` long. Invalid bytes become U+FFFD; the rest is cut off.
 [[nodiscard]] std::string scrub(std::string_view s, std::size_t max_characters);
 
 }  // namespace outbox::inline v0::core

@@ -18,8 +18,8 @@ struct ulid {
 /// Crockford's base 32, upper case.
 [[nodiscard]] std::string to_string(ulid const& u);
 
-/// The next one after `last` at `milliseconds`, with `random` bits for a new millisecond. Within one millisecond, or
-/// when the clock went back, it is `last` plus one, so ids of one source always grow.
+/// Returns the ULID after `last` at `milliseconds`, with `random` bits for a new millisecond. Within one millisecond,
+/// or when the clock went back, that is `last` plus one, so the ids of one generator always grow.
 [[nodiscard]] ulid next_ulid(ulid const& last, std::uint64_t milliseconds, std::uint16_t random_high,
                              std::uint64_t random_low) noexcept;
 

@@ -21,7 +21,7 @@ inline constexpr std::size_t content_type = 128;
 inline constexpr std::size_t node_name = 128;
 }  // namespace width
 
-/// Why a text column cannot hold this: it is not UTF-8, or it has a NUL. Null if it can.
+/// Returns why a text column cannot hold this (it is not UTF-8, or it has a NUL), or null if it can.
 [[nodiscard]] OUTBOX_CORE_EXPORT char const* problem_of_text(std::string_view text) noexcept;
 
 /// Throws `error` with this code about `field` if a column of that width cannot hold `name`.
@@ -30,11 +30,11 @@ OUTBOX_CORE_EXPORT void check_name(errc code, std::string_view field, std::strin
 /// Throws `error` (invalid_option) if no event can have these names.
 OUTBOX_CORE_EXPORT void check_pause(route_pause const& what);
 
-/// The same as an answer.
+/// The same check, as a boolean.
 [[nodiscard]] OUTBOX_CORE_EXPORT bool is_possible(route_pause const& what) noexcept;
 
-/// False if no row can match, because a database could not even be asked. Lengths are not looked at: not every database
-/// enforces them, so a foreign writer may have exceeded them.
+/// Returns false if no row can match because the database could not even be asked. Lengths are not checked: not every
+/// database enforces them, so a foreign writer may have exceeded them.
 [[nodiscard]] inline bool is_possible(dead_filter const& filter) noexcept {
   return problem_of_text(filter.event_type) == nullptr && problem_of_text(filter.aggregate_type) == nullptr;
 }

@@ -157,7 +157,7 @@ combined gathering::combine() {
       if (!wait || later->delay < wait->delay) wait = defer{later->delay, name + ": " + later->reason};
     } else if (auto const* const f = std::get_if<failed>(&value)) {
       failures += (failures.empty() ? "" : "; ") + name + ": " + f->reason;
-      if (f->after) after = std::max(*f->after, after.value_or(milliseconds{0}));  // nobody is tried too early
+      if (f->after) after = std::max(*f->after, after.value_or(milliseconds{0}));  // no child is tried too early
     }
   }
   combined c;

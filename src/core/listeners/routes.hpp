@@ -1,4 +1,4 @@
-// Who serves which event.
+// Routes: which listener serves which events.
 #pragma once
 
 #include <memory>
@@ -13,22 +13,22 @@ namespace outbox::inline v0 {
 
 namespace core {
 
-/// One listener and how it differs from the node. It has a handler or, if it takes several at once, a batch handler.
+/// One listener and its options. It has a handler or, if it takes several events at once, a batch handler.
 struct route {
   std::string name;
   std::string event_type;
-  std::string aggregate_type;  ///< Empty: every one.
+  std::string aggregate_type;  ///< Empty: every aggregate type.
   route_options options;
   std::unique_ptr<detail::handler> handler;
   std::unique_ptr<detail::batch_handler> batch;
   std::size_t max_batch = 1;
-  std::size_t index = 0;  ///< Counts from 0: where the engine keeps what it knows of this route.
+  std::size_t index = 0;  ///< From 0; the engine keeps its state of this route under it.
 };
 
-/// What an exception in flight means as an answer. Only within a catch block.
+/// Translates the exception that is being handled into a result. Call it only within a catch block.
 [[nodiscard]] result result_of_current_exception();
 
-/// What a completion that nobody answered means.
+/// The result of a completion that was destroyed without an answer.
 [[nodiscard]] result dropped_completion() noexcept;
 
 }  // namespace core
@@ -44,10 +44,10 @@ struct routes {
   /// The exact match, else the one for every aggregate, else null. Does not allocate.
   [[nodiscard]] core::route const* find(std::string_view aggregate_type, std::string_view event_type) const noexcept;
 
-  /// When the last one was added.
+  /// Call this after the last route was added.
   void finish();
 
-  /// The listeners themselves, which are the user's: they go when the node goes, whatever else outlives it.
+  /// Destroys the user's listeners. They end with the node, even if something else keeps the routes alive.
   void drop_handlers() noexcept;
 
   /// Throws `error` (invalid_option, duplicate_route).
