@@ -112,7 +112,7 @@ TEST_F(SlowClaims, R3_ABacklogIsWorkedOffFromWhereTheLastOneEnded) {
   ASSERT_TRUE(second.request);
   EXPECT_EQ(std::get<claim_request>(second.request->request).floor, db.row("e50").available_at)
       << "the first that was left";
-  n.core->apply(*second.request, perform(n.core->store(), *second.request, "n", n.core->held_lock()));
+  n.core->carry(*second.request);
   EXPECT_TRUE(n.poll_slowly(30ms));
   EXPECT_EQ(n.counters().cold_enqueued, 120U);
 }
@@ -344,7 +344,7 @@ TEST_F(ClaimStep, R8_ARetryToldWhileAClaimIsUnderWayIsNotForgotten) {
   n.deliver(failed{"no", 200ms});
   auto const p = n.core->plan_poll();
   ASSERT_TRUE(p.request);
-  auto reply = perform(n.core->store(), *p.request, "n", {});  // has not seen the retry
+  auto reply = n.core->ask(*p.request);  // has not seen the retry
   n.settle();
   n.core->apply(*p.request, std::move(reply));
   n.advance(201ms);
@@ -503,7 +503,7 @@ TEST_F(ClaimStep, R3_AClosedNodeReleasesAClaimThatComesTooLate) {
   db.put("a");
   auto const p = n.core->plan_poll();
   ASSERT_TRUE(p.request);
-  auto reply = perform(n.core->store(), *p.request, "n", {});
+  auto reply = n.core->ask(*p.request);
   n.look([&](engine& e) { e.close(n.now()); });
   n.core->apply(*p.request, std::move(reply));
   EXPECT_EQ(n.deliver(), "");
@@ -523,7 +523,7 @@ class LeftOut : public ClaimStep {
       ADD_FAILURE() << "there is no claim";
       return {};
     }
-    auto reply = perform(n.core->store(), *p.request, "n", n.core->held_lock());
+    auto reply = n.core->ask(*p.request);
     n.advance(took);
     n.core->apply(*p.request, std::move(reply));
     return std::get<claim_request>(p.request->request);
@@ -634,7 +634,7 @@ class Isolated : public ClaimStep {
     n.look([](engine& e) { e.wake(); });
     auto const p = n.core->plan_poll();
     if (!p.request) return {};
-    auto reply = perform(n.core->store(), *p.request, "n", n.core->held_lock());
+    auto reply = n.core->ask(*p.request);
     std::get<claim_reply>(reply.value).refused = std::move(refused);
     n.core->apply(*p.request, std::move(reply));
     return std::get<claim_request>(p.request->request);
@@ -809,7 +809,7 @@ TEST_F(ClaimStep, AnotherProgramsLockIsSaidOnce) {
     n.look([](engine& e) { e.wake(); });
     auto const p = n.core->plan_poll();
     ASSERT_TRUE(p.request);
-    auto reply = perform(n.core->store(), *p.request, "n", n.core->held_lock());
+    auto reply = n.core->ask(*p.request);
     std::get<claim_reply>(reply.value).foreign_owner = "java-1";
     n.core->apply(*p.request, std::move(reply));
   }

@@ -234,8 +234,8 @@ TEST_F(RenewStep, R4_ARenewalDoesNotJudgeWhatTheSettlerHasTaken) {
   auto const renewal = n.look([&](engine& e) { return e.plan_renew(n.now()); });
   auto const settlement = n.look([&](engine& e) { return e.plan_settle(n.now(), true); });
   ASSERT_TRUE(renewal.request && settlement.request);
-  auto const settled = perform(n.core->store(), *settlement.request);
-  auto const renewed = perform(n.core->store(), *renewal.request, n.core->self(0));
+  auto const settled = n.core->ask(*settlement.request);
+  auto const renewed = n.core->ask(*renewal.request);
   n.core->apply(*renewal.request, renewed);
   n.core->apply(*settlement.request, settled);
   EXPECT_EQ(n.counters().succeeded, 1U);

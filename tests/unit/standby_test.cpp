@@ -116,7 +116,7 @@ TEST_F(LostLock, R9_WhatAClaimBringsAfterwardsIsGivenBack) {
   node.look([](engine& e) { e.ask_poll(); });
   auto const claim = node.core->plan_poll();
   ASSERT_TRUE(claim.request);
-  auto reply = perform(node.core->store(), *claim.request, "n", node.core->held_lock());
+  auto reply = node.core->ask(*claim.request);
   lose();
   node.core->apply(*claim.request, std::move(reply));
   EXPECT_FALSE(node.start());
@@ -148,7 +148,7 @@ TEST_F(LostLock, R9_ARenewalThatWasSentBeforeProvesNothing) {
   node.advance(8s);
   auto const renewal = node.look([&](engine& e) { return e.plan_renew(node.now()); });
   ASSERT_TRUE(renewal.request);
-  auto const reply = perform(node.core->store(), *renewal.request, node.core->self(1));
+  auto const reply = node.core->ask(*renewal.request);
   node.advance(1ms);
   lose();
   regain();

@@ -105,14 +105,14 @@ class stepper {
   bool poll() {
     auto const p = core->plan_poll();
     if (!p.request) return false;
-    core->apply(*p.request, perform(core->store(), *p.request, core->settings().engine.incarnation, core->held_lock()));
+    core->carry(*p.request);
     return true;
   }
   /// A poll that takes so long.
   bool poll_slowly(std::chrono::milliseconds took) {
     auto const p = core->plan_poll();
     if (!p.request) return false;
-    auto reply = perform(core->store(), *p.request, core->settings().engine.incarnation, core->held_lock());
+    auto reply = core->ask(*p.request);
     advance(took);
     core->apply(*p.request, std::move(reply));
     return true;
@@ -125,13 +125,13 @@ class stepper {
   bool settle(bool flush = true) {
     auto const p = look([&](engine& e) { return e.plan_settle(now(), flush); });
     if (!p.request) return false;
-    core->apply(*p.request, perform(core->store(), *p.request));
+    core->carry(*p.request);
     return true;
   }
   bool renew() {
     auto const p = look([&](engine& e) { return e.plan_renew(now()); });
     if (!p.request) return false;
-    core->apply(*p.request, perform(core->store(), *p.request, core->self(p.request->held)));
+    core->carry(*p.request);
     return true;
   }
   ticket_ptr start() {

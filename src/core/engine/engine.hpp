@@ -151,8 +151,8 @@ struct plan {
   steady_time wake = steady_time::max();
 };
 
-/// Which loops should look again.
-enum signal : unsigned { signal_work = 1, signal_settle = 2, signal_poll = 4, signal_renew = 8 };
+/// Which loops should look again. `signal_hint`: the store should tell the other nodes that there are new rows.
+enum signal : unsigned { signal_work = 1, signal_settle = 2, signal_poll = 4, signal_renew = 8, signal_hint = 16 };
 
 /// A line for the log, said when no lock is held. Lines of one kind are limited; an empty kind: the same text.
 struct note {
@@ -189,6 +189,7 @@ class engine {
   void committed_in_part(birth& b, steady_time now) noexcept;
   void in_doubt(birth& b, steady_time now) noexcept;
   void wake(std::optional<steady_time> due = {}) noexcept;
+  void hint() noexcept { signals_ |= signal_hint; }  ///< Other nodes may claim what was just written.
 
   // Work.
   [[nodiscard]] assignment start_next(steady_time now);
@@ -205,11 +206,11 @@ class engine {
 
   // The loops.
   [[nodiscard]] plan<poll_request> plan_poll(steady_time now);
-  void apply_released(poll_request const& sent, steady_time now);
+  void apply_released(release_request const& sent, steady_time now);
   void apply_lock(bool acquired, steady_time now);
   void lock_lost(steady_time now);
   void apply_expired(std::size_t rows, steady_time now);
-  std::size_t apply_claim(poll_request const& sent, claim_reply reply, steady_time now);
+  std::size_t apply_claim(claim_request const& claim, steady_time sent, claim_reply reply, steady_time now);
   void apply_poll_failure(poll_request const& sent, error const& e, steady_time now);
   void ask_poll() noexcept { poll_wanted_ = true; }
   void look_everywhere() noexcept;  ///< The next claim begins at the beginning.
@@ -302,12 +303,12 @@ class engine {
   [[nodiscard]] bool may_claim(steady_time now) const noexcept;
   [[nodiscard]] bool leases_are_fresh(steady_time now) const noexcept;
   [[nodiscard]] claim_request next_claim(steady_time now);
-  void receive(claimed_row row, poll_request const& sent, steady_time now);
+  void receive(claimed_row row, steady_time sent, steady_time now);
   void forget(ticket& t);
   void own_again(ticket& t, row_handle handle, steady_time lease_end);
   void note_released(std::span<owner_token const> tokens);
   void prove_what_is_held(steady_time now);
-  void note_floor(poll_request const& sent, claim_reply const& reply, steady_time now);
+  void note_floor(claim_request const& claim, steady_time sent, claim_reply const& reply, steady_time now);
   void reach_less_far(milliseconds reach) noexcept;
   void note_refused(claim_request const& claim, claim_reply const& reply, steady_time now);
   void note_suspects(claim_request const& claim, claim_reply const& reply, steady_time now);

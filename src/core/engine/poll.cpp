@@ -127,11 +127,10 @@ void engine::reach_less_far(milliseconds reach) noexcept {
 
 // A claim that takes only suspects, or only rows without an owner, has not seen the rest: it moves no floor, and a
 // sweep of that kind is none.
-void engine::note_floor(poll_request const& sent, claim_reply const& reply, steady_time now) {
-  auto const& claim = std::get<claim_request>(sent.request);
+void engine::note_floor(claim_request const& claim, steady_time sent, claim_reply const& reply, steady_time now) {
   if (claim.in_order) return;
   if (claim.reach) {
-    bool const quick = now - sent.sent < quick_sweep;
+    bool const quick = now - sent < quick_sweep;
     if (quick) reach_ = std::min(*claim.reach * 2, furthest_reach_);
     if (!quick) reach_less_far(*claim.reach);
     return;
@@ -145,7 +144,7 @@ void engine::note_floor(poll_request const& sent, claim_reply const& reply, stea
     return;
   }
   if (!claim.floor) {
-    next_sweep_ = now + rest_after(now - sent.sent, claim);
+    next_sweep_ = now + rest_after(now - sent, claim);
     if (has_bug(planted_bug::old_rows_are_not_looked_for)) next_sweep_ = steady_time::max();
   }
   // A claim that stopped to look for rows that it cannot take may not have come as far as it says.
@@ -227,9 +226,8 @@ void engine::pace_quarantine(steady_time now) {
   }
 }
 
-std::size_t engine::apply_claim(poll_request const& sent, claim_reply reply, steady_time now) {
+std::size_t engine::apply_claim(claim_request const& claim, steady_time sent, claim_reply reply, steady_time now) {
   poll_busy_ = false;
-  auto const& claim = std::get<claim_request>(sent.request);
   store_answered(claim_health_, now);
   oldest_lag_ = reply.oldest_lag;
   for (auto const& k : reply.killed) {
@@ -245,7 +243,7 @@ std::size_t engine::apply_claim(poll_request const& sent, claim_reply reply, ste
   }
   note_refused(claim, reply, now);
   note_suspects(claim, reply, now);
-  note_floor(sent, reply, now);
+  note_floor(claim, sent, reply, now);
   plan_next_poll(reply, now);
   if (claim.floor || claim.reach) next_poll_ = std::min(next_poll_, next_sweep_);
   for (auto& row : reply.rows) receive(std::move(row), sent, now);
@@ -266,9 +264,9 @@ void engine::plan_next_poll(claim_reply const& reply, steady_time now) {
   if (reply.more) poll_wanted_ = true;
 }
 
-void engine::receive(claimed_row row, poll_request const& sent, steady_time now) {
+void engine::receive(claimed_row row, steady_time sent, steady_time now) {
   counters_.cold_enqueued += 1;
-  auto const lease_end = sent.sent + settings_.lease.duration;
+  auto const lease_end = sent + settings_.lease.duration;
   if (auto const held = by_id_.find(row.handle.id); held != by_id_.end()) {
     ticket& t = *held->second;
     if (t.stage == stage::registered && !has_bug(planted_bug::birth_swallows_a_claim)) {
@@ -324,10 +322,10 @@ void engine::own_again(ticket& t, row_handle handle, steady_time lease_end) {
   t.settlement.row = t.handle;
 }
 
-void engine::apply_released(poll_request const& sent, steady_time now) {
+void engine::apply_released(release_request const& sent, steady_time now) {
   poll_busy_ = false;
   store_answered(release_health_, now);
-  note_released(std::get<release_request>(sent.request).tokens);
+  note_released(sent.tokens);
   poll_wanted_ = true;
   signals_ |= signal_poll;
 }

@@ -187,7 +187,7 @@ void node_core::answered(answer_entry& entry, result&& r, std::optional<std::str
     if (!call.returned) return;  // its worker will see it
     enqueue_answer(entry);
   }
-  work_.notify_one();
+  wake_one(loop::work);
 }
 
 void node_core::dropped(answer_entry& entry) noexcept {
@@ -216,7 +216,7 @@ bool node_core::take_answer() noexcept {
     std::lock_guard const lock{mutex_};
     if (answers_.empty()) return false;
     one.splice(one.end(), answers_, answers_.begin());
-    if (!answers_.empty()) work_.notify_one();
+    if (!answers_.empty()) wake_one(loop::work);
   }
   auto& call = *one.front();
   tell_interceptors(call.what, call.begun, *call.answer);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <outbox/listener.hpp>
 #include <outbox/version.hpp>
 
@@ -10,7 +11,10 @@
 namespace outbox::inline v0::core {
 namespace {
 
-// A process may have several nodes, on several tables: each line says whose it is.
+// Long enough to cost nothing, short enough that no clock arithmetic overflows.
+constexpr std::chrono::hours longest_wait{1};
+
+// A process may have several nodes on several tables, so each line of the log names its node and table.
 std::string about(node_settings const& s) {
   auto const table = s.store == nullptr ? std::string_view{} : s.store->capabilities().table;
   std::string text = "node '" + s.name + "'";
@@ -26,17 +30,28 @@ node_core::node_core(node_settings settings)
       engine_{settings_.engine, *settings_.routes},
       log_{settings_.log, about(settings_)} {}
 
-void node_core::notify(std::unique_lock<std::mutex>& lock) noexcept {
+void node_core::notify(engine_lock& lock) noexcept {
   auto const signals = engine_.take_signals();
   lock.unlock();
-  if ((signals & signal_work) != 0) work_.notify_one();  // whoever takes one wakes the next
-  if ((signals & signal_settle) != 0) settle_.notify_one();
-  if ((signals & signal_poll) != 0) poll_.notify_one();
-  if ((signals & signal_renew) != 0) renew_.notify_one();
+  if ((signals & signal_work) != 0) wake_one(loop::work);  // a worker that takes an event wakes the next worker
+  if ((signals & signal_settle) != 0) wake_one(loop::settle);
+  if ((signals & signal_poll) != 0) wake_one(loop::poll);
+  if ((signals & signal_renew) != 0) wake_one(loop::renew);
+  if ((signals & signal_hint) != 0) store().hint();
+  // Only stop() and poll_once() wait for this, for conditions that almost any change can make true. While no thread
+  // waits, it costs a few instructions; a signal for each condition would have to be right in every step of the engine.
   changed_.notify_all();
 }
 
-void node_core::publish(std::unique_lock<std::mutex>& lock) noexcept {
+void node_core::wait(engine_lock& lock, loop which, std::optional<steady_time> wake) {
+  auto& woken = woken_[index(which)];
+  if (!wake) return woken.wait(lock);
+  // The wait takes real time even if a test controls the node's clock: a test that moves the clock calls wake().
+  auto const left = *wake == steady_time::max() ? longest_wait : std::max<steady_time::duration>(*wake - now(), {});
+  woken.wait_for(lock, std::min<steady_time::duration>(longest_wait, left));
+}
+
+void node_core::publish(engine_lock& lock) noexcept {
   auto const notes = engine_.take_notes();
   auto stops = engine_.take_stops();
   notify(lock);
@@ -54,7 +69,7 @@ void node_core::look_at_lock() {
   engine_.lock_lost(now());
 }
 
-assignment node_core::start_next(std::unique_lock<std::mutex> const& /*locked*/) {
+assignment node_core::start_next(engine_lock const& /*locked*/) {
   if (settings_.engine.in_order) look_at_lock();
   return engine_.start_next(now());
 }
@@ -73,25 +88,40 @@ plan<poll_request> node_core::plan_poll() {
   return p;
 }
 
-plan<poll_request> node_core::plan_poll(std::unique_lock<std::mutex> const& /*locked*/) {
+plan<poll_request> node_core::plan_poll(engine_lock const& /*locked*/) {
   look_at_lock();
   return engine_.plan_poll(now());
 }
+
+poll_reply node_core::ask(poll_request const& request) {
+  return perform(store(), request, settings_.engine.incarnation, held_lock());
+}
+settle_reply node_core::ask(settle_request const& request) { return perform(store(), request); }
+renew_reply node_core::ask(renew_request const& request) { return perform(store(), request, self(request.held)); }
+
+poll_outcome node_core::carry(poll_request const& request) {
+  auto reply = ask(request);
+  poll_outcome outcome{.failure = reply.failure};
+  outcome.rows = apply(request, std::move(reply));
+  return outcome;
+}
+void node_core::carry(settle_request const& request) { apply(request, ask(request)); }
+void node_core::carry(renew_request const& request) { apply(request, ask(request)); }
 
 std::size_t node_core::apply(poll_request const& sent, poll_reply reply) {
   return with_engine([&](engine& e) -> std::size_t {
     auto const at = now();
     if (reply.failure) {
       e.apply_poll_failure(sent, *reply.failure, at);
-    } else if (std::holds_alternative<release_request>(sent.request)) {
-      e.apply_released(sent, at);
+    } else if (auto const* const release = std::get_if<release_request>(&sent.request)) {
+      e.apply_released(*release, at);
+    } else if (auto const* const claim = std::get_if<claim_request>(&sent.request)) {
+      return e.apply_claim(*claim, sent.sent, std::move(std::get<claim_reply>(reply.value)), at);
     } else if (std::holds_alternative<lock_request>(sent.request)) {
       dispatch_lock_ = std::move(std::get<std::unique_ptr<dispatch_lock>>(reply.value));
       e.apply_lock(dispatch_lock_ != nullptr, at);
-    } else if (std::holds_alternative<expire_request>(sent.request)) {
-      e.apply_expired(std::get<std::size_t>(reply.value), at);
     } else {
-      return e.apply_claim(sent, std::move(std::get<claim_reply>(reply.value)), at);
+      e.apply_expired(std::get<std::size_t>(reply.value), at);
     }
     return 0;
   });

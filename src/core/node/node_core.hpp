@@ -1,18 +1,26 @@
 // A node without its threads: the engine behind its lock, the store, the routes.
 //
-// Everything here is safe to call from several threads. The lock is never held across I/O, a listener, or a log line.
-// Writers and transactions hold it by a weak or shared pointer, so that they may outlive the node.
+// Thread-safe. The threads are in `runtime`; unit tests and the simulation call the same functions without threads.
+// Writers and transactions hold a weak or shared pointer to a node_core, so they may outlive the node.
+//
+// Locks are taken in this order: the runtime's `life_`, `metrics_mutex_`, `mutex_` (the engine's lock). The mutex of
+// the log is taken alone, after the engine's lock was released. The engine's lock is never held across I/O, a call of a
+// listener, a stop callback, a metrics object or a log function.
 #pragma once
 
 #include <sys/types.h>
 
+#include <array>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <outbox/node.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/log_book.hpp"
@@ -23,80 +31,134 @@
 
 namespace outbox::inline v0::core {
 
+/// The kinds of threads of a node. There are several workers and one thread of each other kind.
+enum class loop { work, poll, settle, renew, purge };
+
+/// The engine's lock as its holder passes it on.
+using engine_lock = std::unique_lock<std::mutex>;
+
+/// What a request of the poller came to.
+struct poll_outcome {
+  std::size_t rows = 0;          ///< The number of rows that a claim returned.
+  std::optional<error> failure;  ///< The engine knows of it already.
+};
+
 class node_core : public std::enable_shared_from_this<node_core> {
  public:
   explicit node_core(node_settings settings);
 
-  /// Runs `f(engine&)` under the lock, then wakes whom it concerns and says what there is to say.
+  // ---- Any thread ----
+
+  /// Runs `f(engine&)` under the lock, then wakes the loops that the engine signalled and writes its notes to the log.
   template <class F>
   auto with_engine(F&& f) {
     return run(std::forward<F>(f), [this](auto& lock) { publish(lock); });
   }
 
-  /// The same for callers' threads: they wake, but it is the node's threads that log, because a log may be slow.
+  /// The same for threads of the application. They wake loops but leave the notes to the node's threads, because a log
+  /// may be slow.
   template <class F>
   auto with_engine_quietly(F&& f) {
     return run(std::forward<F>(f), [this](auto& lock) { notify(lock); });
   }
 
-  // Writing.
   std::vector<event_id> write(transaction_ref tx, std::span<event const> events);
-
-  /// What a worker does next. In order, only while the dispatch lock is held: another may be further on by now.
-  [[nodiscard]] assignment start_next(std::unique_lock<std::mutex> const& locked);
-  [[nodiscard]] assignment start_next();
-
-  // The halves of the loops' steps that are more than the engine's own.
-  [[nodiscard]] plan<poll_request> plan_poll();
-  [[nodiscard]] plan<poll_request> plan_poll(std::unique_lock<std::mutex> const& locked);
-  std::size_t apply(poll_request const& sent, poll_reply reply);
-  void apply(settle_request const& sent, settle_reply const& reply);
-  void apply(renew_request const& sent, renew_reply const& reply);
-  [[nodiscard]] node_row self(std::uint64_t held) const;
-  [[nodiscard]] std::weak_ptr<dispatch_lock> held_lock();
-
-  /// Deletes what is past its retention, batch by batch, until `enough` says so; how many. Throws `error`.
-  std::size_t purge_once(std::function<bool()> const& enough = {});
-
-  /// Calls the listeners of what a worker was assigned and takes their answers to the engine.
-  void carry_out(assignment const& job) noexcept;
-
-  /// Calls the listener of a running ticket. Nothing: it answers later, through its completion.
-  [[nodiscard]] std::optional<verdict> deliver(ticket_ptr const& t) noexcept;
-
-  /// Calls the listener that takes them all; one verdict each.
-  [[nodiscard]] std::vector<verdict> deliver_batch(std::span<ticket_ptr const> tickets) noexcept;
-
-  /// Takes one answer that came through a completion to the engine; false if there is none.
-  bool take_answer() noexcept;
-
-  // Completions: from any thread, without I/O.
-  void answered(answer_entry& call, result&& r, std::optional<std::string>&& progress) noexcept;
-  void dropped(answer_entry& call) noexcept;
-  void remember(ticket& t, std::string&& progress) noexcept;             ///< What a call has done so far.
-  void refuse_answers() noexcept;                                        ///< From here on they come too late.
-  void drop_listeners() noexcept { settings_.routes->drop_handlers(); }  ///< When no thread is left to call them.
 
   // Pauses of routes, kept in the store for every node. Throw `error`.
   void load_pauses();
   bool pause(route_pause const& what);
   bool resume(route_pause const& what);
 
-  /// What happened since the last call, to the metrics; then the gauges.
+  /// Deletes the rows that are past their retention, batch by batch, until `enough` returns true. Returns the number of
+  /// deleted rows. Throws `error`.
+  std::size_t purge_once(std::function<bool()> const& enough = {});
+
+  // Completions. They do no I/O.
+  void answered(answer_entry& call, result&& r, std::optional<std::string>&& progress) noexcept;
+  void dropped(answer_entry& call) noexcept;
+  void remember(ticket& t, std::string&& progress) noexcept;  ///< Keeps what a call has done so far.
+
+  void say(log_level level, std::string_view text, std::string_view kind = {}) noexcept;
+  [[nodiscard]] node_row self(std::uint64_t held) const;
+  [[nodiscard]] std::weak_ptr<dispatch_lock> held_lock();
+
+  // ---- Workers, or code that steps the node instead of threads ----
+
+  /// Returns what a worker does next. An ordered node starts nothing without the dispatch lock, because another node
+  /// may be further on.
+  [[nodiscard]] assignment start_next();
+  [[nodiscard]] assignment start_next(engine_lock const& locked);
+
+  /// Calls the listeners of an assignment and passes their results to the engine.
+  void carry_out(assignment const& job) noexcept;
+
+  /// Calls the listener of a running ticket. Returns nothing if the listener answers later, through its completion.
+  [[nodiscard]] std::optional<verdict> deliver(ticket_ptr const& t) noexcept;
+
+  /// Calls a batch listener once. Returns one verdict for each ticket.
+  [[nodiscard]] std::vector<verdict> deliver_batch(std::span<ticket_ptr const> tickets) noexcept;
+
+  /// Passes one result that came through a completion to the engine. Returns false if there is none.
+  bool take_answer() noexcept;
+  [[nodiscard]] bool has_answers(engine_lock const& /*locked*/) const noexcept { return !answers_.empty(); }
+
+  // ---- Poller, settler and renewer, or code that steps the node instead of threads ----
+
+  [[nodiscard]] plan<poll_request> plan_poll();
+  [[nodiscard]] plan<poll_request> plan_poll(engine_lock const& locked);
+
+  /// Carries a request to the store and its reply to the engine. Called without the lock; waits for the store.
+  poll_outcome carry(poll_request const& request);
+  void carry(settle_request const& request);
+  void carry(renew_request const& request);
+
+  // The halves of `carry`, for tests that do something in between.
+  [[nodiscard]] poll_reply ask(poll_request const& request);
+  [[nodiscard]] settle_reply ask(settle_request const& request);
+  [[nodiscard]] renew_reply ask(renew_request const& request);
+  std::size_t apply(poll_request const& sent, poll_reply reply);  ///< Returns the number of rows that a claim returned.
+  void apply(settle_request const& sent, settle_reply const& reply);
+  void apply(renew_request const& sent, renew_reply const& reply);
+
+  /// Passes what was counted since the last call to the metrics object, and the gauges.
   void export_metrics() noexcept;
+
+  // ---- The runtime ----
+
+  [[nodiscard]] engine_lock lock() { return engine_lock{mutex_}; }
+  [[nodiscard]] engine& engine_under(engine_lock const& /*locked*/) noexcept { return engine_; }
+
+  /// Releases the lock, wakes the loops that the engine signalled, passes on stop requests and writes the notes.
+  void publish(engine_lock& lock) noexcept;
+
+  /// Waits until the loop is woken or `wake` has come by the node's clock. Without `wake`: until it is woken. A wait
+  /// may end early.
+  void wait(engine_lock& lock, loop which, std::optional<steady_time> wake = {});
+  void wake_one(loop which) noexcept { woken_[index(which)].notify_one(); }
+  void wake_all(loop which) noexcept { woken_[index(which)].notify_all(); }
+
+  /// Waits until `condition(engine const&)` is true after some change. Returns false if it is not by the deadline.
+  template <class Condition>
+  bool wait_for_change(std::chrono::steady_clock::time_point deadline, Condition condition) {
+    std::unique_lock lock{mutex_};
+    auto const met = [&] { return condition(std::as_const(engine_)); };
+    if (deadline != std::chrono::steady_clock::time_point::max()) return changed_.wait_until(lock, deadline, met);
+    changed_.wait(lock, met);
+    return true;
+  }
+  void note_change(engine_lock const& /*locked*/) noexcept { changed_.notify_all(); }
+
+  void refuse_answers() noexcept;                                        ///< Results that come later are ignored.
+  void drop_listeners() noexcept { settings_.routes->drop_handlers(); }  ///< When no thread is left to call them.
 
   /// The end of a stopped node: releases what is in doubt, leaves the registry, gives the dispatch lock back.
   void farewell() noexcept;
-
-  void say(log_level level, std::string_view text, std::string_view kind = {}) noexcept;
 
   [[nodiscard]] node_settings const& settings() const noexcept { return settings_; }
   [[nodiscard]] spi::store& store() const noexcept { return settings_.store->backend(); }
   [[nodiscard]] steady_time now() const noexcept { return settings_.clock->steady(); }
 
  private:
-  friend class runtime;
-
   template <class F, class After>
   auto run(F&& f, After&& after) {
     std::unique_lock lock{mutex_};
@@ -110,7 +172,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
     }
   }
 
-  void notify(std::unique_lock<std::mutex>& lock) noexcept;
+  void notify(engine_lock& lock) noexcept;
   [[nodiscard]] delivery delivery_of(ticket const& t) const;
   [[nodiscard]] bool intercept(delivery const& d, std::size_t& begun, std::optional<result>& instead);
   void tell_interceptors(delivery const& d, std::size_t begun, result const& r) noexcept;
@@ -123,17 +185,17 @@ class node_core : public std::enable_shared_from_this<node_core> {
   // Tells the engine if the dispatch lock was lost. No round trip.
   void look_at_lock();
 
-  // Unlocks, then wakes whom the engine signalled and logs what it noted.
-  void publish(std::unique_lock<std::mutex>& lock) noexcept;
+  [[nodiscard]] static constexpr std::size_t index(loop which) noexcept { return static_cast<std::size_t>(which); }
 
   node_settings settings_;
-  ::pid_t const process_;  ///< The one that made the node: its forked children have none of the node's threads.
+  ::pid_t const process_;  ///< The process that made the node. Its forked children have none of the node's threads.
   std::mutex mutex_;
   engine engine_;
   std::shared_ptr<dispatch_lock> dispatch_lock_;
   answer_entry answers_;  ///< Called completions.
   bool answers_refused_ = false;
-  std::condition_variable work_, settle_, poll_, renew_, purge_, changed_;
+  std::array<std::condition_variable, 5> woken_;  ///< One for each loop.
+  std::condition_variable changed_;               ///< For `wait_for_change`.
 
   log_book log_;
   std::mutex metrics_mutex_;

@@ -6,8 +6,7 @@
 namespace outbox::inline v0::core {
 namespace {
 
-// Long enough to cost nothing, short enough that no clock arithmetic overflows.
-constexpr std::chrono::hours longest_wait{1};
+// Short enough that no clock arithmetic overflows.
 constexpr std::chrono::hours longest_drain{24 * 365};
 
 // After the deadline of a stop: for requests to the store that are under way, and for settling what finished last.
@@ -38,7 +37,7 @@ runtime::runtime(std::shared_ptr<node_core> core) : core_{std::move(core)} {}
 runtime::~runtime() {
   // What was there at an earlier stop() has had its time.
   bool const again = [&] {
-    std::lock_guard const lock{core_->mutex_};
+    auto const lock = core_->lock();
     return phase_ == phase::stopping && !asked_;
   }();
   stop(again ? milliseconds{0} : core_->settings().stop_timeout);
@@ -58,7 +57,7 @@ std::string runtime::not_running() const {
   if (p == phase::running) return {};
   if (p == phase::stopped) return "the node was stopped";
   if (p == phase::stopping) {
-    std::lock_guard const lock{core_->mutex_};
+    auto const lock = core_->lock();
     return asked_ ? "the node is stopping because a listener or a callback called stop()" : "the node is stopping";
   }
   return core_->settings().mode == node_mode::writer_only ? "" : "the node was not started";
@@ -97,13 +96,13 @@ void runtime::start() {
   if (asked_early_) ask_stop();
 }
 
-void runtime::run(loop& l, void (runtime::*body)()) {
+void runtime::run(node_thread& l, void (runtime::*body)()) {
   l.thread = std::thread{[this, &l, body] {
     thread_of = this;
     (this->*body)();
-    std::lock_guard const lock{core_->mutex_};
+    auto const lock = core_->lock();
     l.ended = true;
-    core_->changed_.notify_all();
+    core_->note_change(lock);
   }};
 }
 
@@ -118,41 +117,33 @@ void runtime::open_engine() {
   core_->with_engine([&](engine& e) { e.open(core_->now()); });
 }
 
-// Waits for something that the engine's lock guards; false if it is not so by then.
-template <class Condition>
-bool runtime::wait_until(clock::time_point deadline, Condition condition) {
-  std::unique_lock lock{core_->mutex_};
-  if (deadline != clock::time_point::max()) return core_->changed_.wait_until(lock, deadline, condition);
-  core_->changed_.wait(lock, condition);
-  return true;
-}
-
-// False if the thread has not ended by then: a request to the store, or a call of the user's, takes its time.
-bool runtime::end_loop(loop& l, std::condition_variable& wake, clock::time_point deadline) {
+// Returns false if the thread has not ended by then, because a request to the store or a call of the application takes
+// longer.
+bool runtime::end_thread(node_thread& l, loop which, clock::time_point deadline) {
   if (!l.thread.joinable()) return true;
   {
-    std::lock_guard const lock{core_->mutex_};
+    auto const lock = core_->lock();
     l.quit = true;
   }
-  wake.notify_all();
-  if (!wait_until(deadline, [&] { return l.ended; })) return false;
+  core_->wake_all(which);
+  if (!core_->wait_for_change(deadline, [&](engine const&) { return l.ended; })) return false;
   l.thread.join();
   return true;
 }
 
 // Everything that was started, in the order of closing; false if that is not possible by then.
 bool runtime::end_all(clock::time_point deadline) {
-  if (!end_loop(purger_, core_->purge_, deadline) || !end_loop(poller_, core_->poll_, deadline)) return false;
+  if (!end_thread(purger_, loop::purge, deadline) || !end_thread(poller_, loop::poll, deadline)) return false;
   {
-    std::lock_guard const lock{core_->mutex_};
+    auto const lock = core_->lock();
     quit_workers_ = true;
   }
   for (auto& w : workers_) {
-    if (!end_loop(w, core_->work_, deadline)) return false;
+    if (!end_thread(w, loop::work, deadline)) return false;
   }
   abandon_open_calls();
   flush(std::min(deadline, clock::now() + std::chrono::seconds{1}));
-  if (!end_loop(settler_, core_->settle_, deadline) || !end_loop(renewer_, core_->renew_, deadline)) return false;
+  if (!end_thread(settler_, loop::settle, deadline) || !end_thread(renewer_, loop::renew, deadline)) return false;
   phase_ = phase::stopped;
   core_->say(log_level::info, "stopped");
   return true;
@@ -183,19 +174,10 @@ void runtime::heartbeat() {
   }
 }
 
-template <class Plan>
-void runtime::wait(std::unique_lock<std::mutex>& lock, std::condition_variable& cv, Plan const& plan) {
-  // The wait is real time even if the node's clock is a test's: whoever moves that clock calls wake().
-  auto const wait = std::min<steady_time::duration>(
-      longest_wait,
-      plan.wake == steady_time::max() ? longest_wait : std::max<steady_time::duration>(plan.wake - core_->now(), {}));
-  cv.wait_for(lock, wait);
-}
-
 void runtime::work() {
-  std::unique_lock lock{core_->mutex_};
+  auto lock = core_->lock();
   while (true) {
-    if (!core_->answers_.empty()) {  // what is finished comes before what is new
+    if (core_->has_answers(lock)) {  // what is finished comes before what is new
       lock.unlock();
       core_->take_answer();
       lock.lock();
@@ -203,16 +185,17 @@ void runtime::work() {
     }
     auto const job = core_->start_next(lock);
     if (!job) {
-      if (core_->engine_.has_news()) {  // it may have given something back
+      if (core_->engine_under(lock).has_news()) {  // it may have given something back
         core_->publish(lock);
         lock.lock();
         continue;
       }
       if (quit_workers_) return;
-      core_->work_.wait(lock);
+      core_->wait(lock, loop::work);
       continue;
     }
-    if (core_->engine_.hot_depth() + core_->engine_.cold_depth() > 0) core_->work_.notify_one();
+    auto const& e = core_->engine_under(lock);
+    if (e.hot_depth() + e.cold_depth() > 0) core_->wake_one(loop::work);
     core_->publish(lock);
     core_->carry_out(job);
     lock.lock();
@@ -220,10 +203,10 @@ void runtime::work() {
 }
 
 void runtime::poll() {
-  std::unique_lock lock{core_->mutex_};
+  auto lock = core_->lock();
   while (!poller_.quit) {
     auto p = core_->plan_poll(lock);
-    if (!p.request && !core_->engine_.has_notes()) {
+    if (!p.request && !core_->engine_under(lock).has_notes()) {
       watch(lock, p);
       continue;
     }
@@ -232,47 +215,46 @@ void runtime::poll() {
       lock.lock();
       continue;
     }
-    core_->apply(*p.request,
-                 perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock()));
+    core_->carry(*p.request);
     core_->export_metrics();
     lock.lock();
   }
 }
 
-// Sleeps until the plan says, or until somebody may have written: a store that can tell is asked every few
-// milliseconds.
-void runtime::watch(std::unique_lock<std::mutex>& lock, plan<poll_request>& p) {
+// Waits until the time that the plan names, or until a writer may have written: a store that can see changes is asked
+// every few milliseconds.
+void runtime::watch(engine_lock& lock, plan<poll_request>& p) {
   auto const every = core_->store().capabilities().watch_every;
-  if (every.count() == 0) return wait(lock, core_->poll_, p);
+  if (every.count() == 0) return core_->wait(lock, loop::poll, p.wake);
   p.wake = std::min<steady_time>(p.wake, core_->now() + every);
-  wait(lock, core_->poll_, p);
+  core_->wait(lock, loop::poll, p.wake);
   lock.unlock();
   auto const counter = core_->store().change_counter();
   lock.lock();
-  if (std::exchange(change_counter_, counter) != counter) core_->engine_.wake();
+  if (std::exchange(change_counter_, counter) != counter) core_->engine_under(lock).wake();
 }
 
 void runtime::settle() {
-  std::unique_lock lock{core_->mutex_};
+  auto lock = core_->lock();
   while (!settler_.quit) {
-    auto const p = core_->engine_.plan_settle(core_->now(), flush_);
+    auto const p = core_->engine_under(lock).plan_settle(core_->now(), flush_);
     if (!p.request) {
-      wait(lock, core_->settle_, p);
+      core_->wait(lock, loop::settle, p.wake);
       continue;
     }
     core_->publish(lock);
-    core_->apply(*p.request, perform(core_->store(), *p.request));
+    core_->carry(*p.request);
     core_->export_metrics();
     lock.lock();
   }
 }
 
 void runtime::renew() {
-  std::unique_lock lock{core_->mutex_};
+  auto lock = core_->lock();
   while (!renewer_.quit) {
     if (farewell_said_) {
-      core_->renew_.wait_for(lock, std::chrono::seconds{1});
-      if (!core_->engine_.has_doubts()) continue;
+      core_->wait(lock, loop::renew, core_->now() + std::chrono::seconds{1});
+      if (!core_->engine_under(lock).has_doubts()) continue;
       lock.unlock();
       core_->farewell();  // a transaction that was open has committed
       lock.lock();
@@ -284,15 +266,15 @@ void runtime::renew() {
       lock.lock();
       if (farewell_said_) continue;
     }
-    auto p = core_->engine_.plan_renew(core_->now());
-    if (!p.request && !core_->engine_.has_news()) {
+    auto p = core_->engine_under(lock).plan_renew(core_->now());
+    if (!p.request && !core_->engine_under(lock).has_news()) {
       if (asked_) p.wake = std::min<steady_time>(p.wake, core_->now() + look_again);
-      wait(lock, core_->renew_, p);
+      core_->wait(lock, loop::renew, p.wake);
       continue;
     }
     core_->publish(lock);  // the plan may have timed something out
     if (p.request) {
-      core_->apply(*p.request, perform(core_->store(), *p.request, core_->self(p.request->held)));
+      core_->carry(*p.request);
       core_->export_metrics();
     }
     lock.lock();
@@ -320,13 +302,13 @@ void runtime::purge() {
   auto const every = s.age_purge ? s.age_purge->every : s.purge->every;
   auto next = core_->now() + every / 10;
   auto const stopping = [&] {
-    std::lock_guard const lock{core_->mutex_};
+    auto const lock = core_->lock();
     return purger_.quit;
   };
-  std::unique_lock lock{core_->mutex_};
+  auto lock = core_->lock();
   while (!purger_.quit) {
     if (core_->now() < next) {
-      core_->purge_.wait_for(lock, std::min<steady_time::duration>(longest_wait, next - core_->now()));
+      core_->wait(lock, loop::purge, next);
       continue;
     }
     lock.unlock();
@@ -365,12 +347,11 @@ void runtime::step_all(std::size_t& delivered) {
   for (bool busy = true; busy;) {
     busy = false;
     if (auto const p = core_->with_engine([&](engine& e) { return e.plan_renew(core_->now()); }); p.request) {
-      core_->apply(*p.request, perform(core_->store(), *p.request, core_->self(p.request->held)));
+      core_->carry(*p.request);
     }
     core_->with_engine([](engine& e) { e.look_everywhere(); });
     if (auto const p = core_->plan_poll(); p.request) {
-      core_->apply(*p.request,
-                   perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock()));
+      core_->carry(*p.request);
       busy = true;
     }
     while (core_->take_answer()) busy = true;
@@ -381,7 +362,7 @@ void runtime::step_all(std::size_t& delivered) {
     }
     auto const p = core_->with_engine([&](engine& e) { return e.plan_settle(core_->now(), /*flush=*/true); });
     if (p.request) {
-      core_->apply(*p.request, perform(core_->store(), *p.request));
+      core_->carry(*p.request);
       busy = true;
     }
     core_->export_metrics();
@@ -407,18 +388,17 @@ bool runtime::close_stepped() {
 std::size_t runtime::poll_once() {
   if (!running()) throw error{errc::lifecycle, "poll_once() needs a started node"};
   while (true) {
-    std::unique_lock lock{core_->mutex_};
-    core_->changed_.wait(lock, [&] { return !core_->engine_.poll_busy(); });
-    core_->engine_.ask_poll();
+    core_->wait_for_change(clock::time_point::max(), [](engine const& e) { return !e.poll_busy(); });
+    auto lock = core_->lock();
+    if (core_->engine_under(lock).poll_busy()) continue;  // the poller was quicker
+    core_->engine_under(lock).ask_poll();
     auto const p = core_->plan_poll(lock);
     core_->publish(lock);
     if (!p.request) return 0;  // stopping, standing by, or nothing fits
     bool const claim = std::holds_alternative<claim_request>(p.request->request);
-    auto reply = perform(core_->store(), *p.request, core_->settings().engine.incarnation, core_->held_lock());
-    auto const failure = reply.failure;
-    auto const rows = core_->apply(*p.request, std::move(reply));
-    if (failure) throw *failure;
-    if (claim) return rows;
+    auto const outcome = core_->carry(*p.request);
+    if (outcome.failure) throw *outcome.failure;
+    if (claim) return outcome.rows;
     bool const standing_by = std::holds_alternative<lock_request>(p.request->request) && core_->held_lock().expired();
     if (standing_by) return 0;
   }
@@ -427,11 +407,11 @@ std::size_t runtime::poll_once() {
 // Lets the settler empty its list without spacing.
 bool runtime::flush(clock::time_point deadline) {
   {
-    std::lock_guard const lock{core_->mutex_};
+    auto const lock = core_->lock();
     flush_ = true;
   }
-  core_->settle_.notify_one();
-  return wait_until(deadline, [&] { return core_->engine_.unsettled() == 0; });
+  core_->wake_one(loop::settle);
+  return core_->wait_for_change(deadline, [](engine const& e) { return e.unsettled() == 0; });
 }
 
 // On a thread that a stop would have to wait for: the node takes no more work, and the renewer ends what it can.
@@ -444,12 +424,12 @@ void runtime::ask_stop() {
   auto expected = phase::running;
   bool const first = phase_.compare_exchange_strong(expected, phase::stopping);
   {
-    std::unique_lock lock{core_->mutex_};
+    auto lock = core_->lock();
     if (first) asked_ = clock::now() + drain;
-    core_->engine_.close(core_->now(), core_->settings().stop_queued);
+    core_->engine_under(lock).close(core_->now(), core_->settings().stop_queued);
     core_->publish(lock);
   }
-  core_->renew_.notify_one();
+  core_->wake_one(loop::renew);
   if (first) core_->say(log_level::warning, "a listener or a callback called stop(): the node takes no more events");
 }
 
@@ -475,18 +455,18 @@ bool runtime::stop(milliseconds drain) {
 bool runtime::close(clock::time_point deadline) {
   core_->with_engine([&](engine& e) { e.close(core_->now(), core_->settings().stop_queued); });
   auto const last = deadline + grace;
-  bool quiet = end_loop(purger_, core_->purge_, last);
-  quiet = end_loop(poller_, core_->poll_, last) && quiet;
-  // Somebody may be inside poll_once(): what it brings must be released before the settler goes.
-  quiet = wait_until(last, [&] { return !core_->engine_.poll_busy(); }) && quiet;
-  bool const drained =
-      wait_until(deadline, [&] { return core_->engine_.drained() && core_->engine_.open_births() == 0; });
+  bool quiet = end_thread(purger_, loop::purge, last);
+  quiet = end_thread(poller_, loop::poll, last) && quiet;
+  // Another thread may be inside poll_once(): what it claims must be released before the settler ends.
+  quiet = core_->wait_for_change(last, [](engine const& e) { return !e.poll_busy(); }) && quiet;
+  auto const is_drained = [](engine const& e) { return e.drained() && e.open_births() == 0; };
+  bool const drained = core_->wait_for_change(deadline, is_drained);
   core_->with_engine([&](engine& e) { e.release_queued(core_->now()); });
   bool const settled = flush(last);
   {
     // A listener still runs, or a transaction is open: settler and renewer stay to end what they leave.
-    std::lock_guard const lock{core_->mutex_};
-    if (!quiet || !core_->engine_.drained() || core_->engine_.open_births() > 0) return false;
+    auto const lock = core_->lock();
+    if (!quiet || !is_drained(core_->engine_under(lock))) return false;
   }
   return end_all(last) && drained && settled;
 }

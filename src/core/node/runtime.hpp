@@ -85,10 +85,10 @@ class runtime {
   };
 
   /// A thread that can be waited for no longer than until a deadline. The flags are guarded by the engine's lock.
-  struct loop {
+  struct node_thread {
     std::thread thread{};
-    bool quit = false;
-    bool ended = false;
+    bool quit = false;   ///< It should end.
+    bool ended = false;  ///< It has done its last step.
   };
 
   void heartbeat();
@@ -98,7 +98,7 @@ class runtime {
   void abandon_open_calls();
   void work();
   void poll();
-  void watch(std::unique_lock<std::mutex>& lock, plan<poll_request>& p);
+  void watch(engine_lock& lock, plan<poll_request>& p);
   void settle();
   void renew();
   void purge();
@@ -107,12 +107,8 @@ class runtime {
   bool close(clock::time_point deadline);
   bool flush(clock::time_point deadline);
   bool end_all(clock::time_point deadline);
-  void run(loop& l, void (runtime::*body)());
-  [[nodiscard]] bool end_loop(loop& l, std::condition_variable& wake, clock::time_point deadline);
-  template <class Condition>
-  [[nodiscard]] bool wait_until(clock::time_point deadline, Condition condition);
-  template <class Plan>
-  void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& cv, Plan const& plan);
+  void run(node_thread& l, void (runtime::*body)());
+  [[nodiscard]] bool end_thread(node_thread& l, loop which, clock::time_point deadline);
 
   std::shared_ptr<node_core> core_;
   gate life_;  ///< Passed while starting and stopping.
@@ -123,8 +119,8 @@ class runtime {
   std::optional<clock::time_point> asked_;  ///< A listener asked for the stop: what is queued has until then.
   bool farewell_said_ = false;              ///< The renewer's, like the next one the poller's.
   std::uint64_t change_counter_ = 0;
-  std::deque<loop> workers_;
-  loop purger_, poller_, settler_, renewer_;
+  std::deque<node_thread> workers_;
+  node_thread purger_, poller_, settler_, renewer_;
 };
 
 }  // namespace outbox::inline v0::core

@@ -69,8 +69,8 @@ class birth_observer final : public transaction_observer {
       if (birth_) e.committed(*birth_, now);
       if (wake_) e.wake();
       if (due_in_) e.wake(now + *due_in_);
+      if (wake_ || due_in_) e.hint();
     });
-    if (wake_ || due_in_) hint();
     tell([&](writer_hook& h) {
       std::size_t kept = 0;
       for (std::size_t i = 0; i < events_.size(); ++i) {
@@ -106,12 +106,8 @@ class birth_observer final : public transaction_observer {
     end([&](engine& e, steady_time now) {
       if (birth_) (e.*how)(*birth_, now);
       e.wake();
+      e.hint();
     });
-    hint();
-  }
-
-  void hint() noexcept {
-    if (auto const core = core_.lock()) core->store().hint();
   }
 
   template <class F>

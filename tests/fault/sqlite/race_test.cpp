@@ -36,7 +36,7 @@ class Race : public ::testing::Test {
   bool poll() {
     auto const p = core->plan_poll();
     if (!p.request) return false;
-    core->apply(*p.request, perform(core->store(), *p.request, "n", core->held_lock()));
+    core->carry(*p.request);
     return true;
   }
   std::string deliver() {
@@ -48,7 +48,7 @@ class Race : public ::testing::Test {
   bool settle() {
     auto const p = core->with_engine([&](engine& e) { return e.plan_settle(clock->steady(), true); });
     if (!p.request) return false;
-    core->apply(*p.request, perform(core->store(), *p.request));
+    core->carry(*p.request);
     return true;
   }
   row_view row(std::string const& id) { return store->inspect().find(id).value(); }
