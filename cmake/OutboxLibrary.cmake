@@ -60,20 +60,39 @@ function(outbox_library component)
       <stop_token> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector>)
   endif()
 
-  if(OUTBOX_INSTALL)
-    install(TARGETS ${target} EXPORT outbox-${component}-targets
-      LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
-      ARCHIVE COMPONENT development
-      FILE_SET HEADERS COMPONENT development)
-    install(EXPORT outbox-${component}-targets NAMESPACE outbox:: COMPONENT development
-      DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/outbox)
-    list(JOIN arg_REQUIRES " " pc_requires)
-    set(pc_component ${component})
-    # Relative, so that an installed tree can be moved.
-    file(RELATIVE_PATH pc_up_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-    string(REGEX REPLACE "/$" "" pc_up_to_prefix ${pc_up_to_prefix})
-    configure_file(${PROJECT_SOURCE_DIR}/cmake/outbox.pc.in outbox-${component}.pc @ONLY)
-    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/outbox-${component}.pc COMPONENT development
-      DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  outbox_install(${component} "-L\${libdir} -loutbox-${component}" ${arg_REQUIRES})
+endfunction()
+
+# outbox_headers(<component> HEADERS … [LINK …] [REQUIRES …]): a component that has headers only.
+function(outbox_headers component)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;LINK;REQUIRES")
+  set(target outbox_${component})
+  list(TRANSFORM arg_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/)
+  add_library(${target} INTERFACE)
+  add_library(outbox::${component} ALIAS ${target})
+  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${arg_HEADERS})
+  target_link_libraries(${target} INTERFACE ${arg_LINK})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${component})
+  outbox_install(${component} "" ${arg_REQUIRES})
+endfunction()
+
+# outbox_install(<component> <libs of its .pc file> [required components and pkg-config modules …])
+function(outbox_install component pc_libs)
+  if(NOT OUTBOX_INSTALL)
+    return()
   endif()
+  install(TARGETS outbox_${component} EXPORT outbox-${component}-targets
+    LIBRARY COMPONENT runtime NAMELINK_COMPONENT development
+    ARCHIVE COMPONENT development
+    FILE_SET HEADERS COMPONENT development)
+  install(EXPORT outbox-${component}-targets NAMESPACE outbox:: COMPONENT development
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/outbox)
+  list(JOIN ARGN " " pc_requires)
+  set(pc_component ${component})
+  # Relative, so that an installed tree can be moved.
+  file(RELATIVE_PATH pc_up_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  string(REGEX REPLACE "/$" "" pc_up_to_prefix ${pc_up_to_prefix})
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/outbox.pc.in outbox-${component}.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/outbox-${component}.pc COMPONENT development
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()

@@ -32,7 +32,7 @@ TYPED_TEST(Delivery, Atomicity) {
   this->write(n, "done");
   ASSERT_TRUE(this->seen.reach(1));
   ASSERT_TRUE(this->settled());
-  EXPECT_FALSE(this->db.store->inspect().find("undone"));
+  EXPECT_FALSE(this->db.shared_store()->inspect().find("undone"));
   EXPECT_EQ(this->seen.of("undone"), 0);
 }
 
@@ -166,8 +166,8 @@ TYPED_TEST(Delivery, GracefulShutdown) {
   for (int i = 0; i < 50; ++i) this->write(n, "e" + std::to_string(i));
   EXPECT_TRUE(n.stop(60s));
   EXPECT_EQ(this->seen.total(), 50U);
-  EXPECT_EQ(this->db.store->inspect().counts().done, 50U);
-  EXPECT_TRUE(this->db.store->inspect().nodes().empty()) << "the node has said goodbye";
+  EXPECT_EQ(this->db.shared_store()->inspect().counts().done, 50U);
+  EXPECT_TRUE(this->db.shared_store()->inspect().nodes().empty()) << "the node has said goodbye";
 }
 
 TYPED_TEST(Delivery, WriteAllIsOneTransactionAndOneBirth) {

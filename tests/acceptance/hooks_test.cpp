@@ -87,7 +87,7 @@ TYPED_TEST(Hooks, WriterHookMaySuppressTheWrite) {
     std::vector<event> const two{event::json("t", "1"), event::json("t", "2")};
     EXPECT_TRUE(n.writer().write_all(tx, two).empty());
   });
-  EXPECT_EQ(this->db.store->inspect().counts().pending(), 0U);
+  EXPECT_EQ(this->db.shared_store()->inspect().counts().pending(), 0U);
   ASSERT_EQ(this->hook->said.size(), 2U) << "nothing was written, so there is nothing to hear of afterwards";
   EXPECT_EQ(this->hook->said.front(), "before a");
   EXPECT_TRUE(this->hook->said.back().starts_with("before "));
@@ -102,7 +102,7 @@ TYPED_TEST(Hooks, WriterHookMayReplaceTheEvents) {
   });
   ASSERT_TRUE(this->seen.reach(1));
   EXPECT_EQ(this->seen.of("instead"), 1);
-  EXPECT_FALSE(this->db.store->inspect().find("a"));
+  EXPECT_FALSE(this->db.shared_store()->inspect().find("a"));
   EXPECT_THAT(this->hook->said, ElementsAre("before a", "written instead", "committed instead"));
 }
 
@@ -116,7 +116,8 @@ TYPED_TEST(Hooks, WhatBeforeWriteThrowsReachesTheCallerAndNothingIsWritten) {
     n.writer().write(tx, "t", "1", {.id = "kept"});
   });
   ASSERT_TRUE(this->seen.reach(1));
-  EXPECT_FALSE(this->db.store->inspect().find("refused")) << "although the transaction went on and was committed";
+  EXPECT_FALSE(this->db.shared_store()->inspect().find("refused"))
+      << "although the transaction went on and was committed";
   EXPECT_THAT(this->hook->said, ElementsAre("before refused", "before kept", "written kept", "committed kept"));
 }
 

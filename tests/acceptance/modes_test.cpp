@@ -9,32 +9,15 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Ids in the order in which listeners saw them.
-class sequence {
- public:
-  void add(std::string const& id) {
-    std::lock_guard const lock{mutex_};
-    ids_.push_back(id);
-  }
-  std::vector<std::string> ids() {
-    std::lock_guard const lock{mutex_};
-    return ids_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::string> ids_;
-};
-
 template <class Database>
 class Modes : public Acceptance<Database> {
  protected:
   ordered_options in_order() {
-    ordered_options o{.store = this->db.store, .log = nullptr};
+    ordered_options o{.store = this->db.shared_store(), .log = nullptr};
     o.poll.every = 20ms;
     return o;
   }
-  sequence order;
+  tally order;
 };
 TYPED_TEST_SUITE(Modes, Databases, database_name);
 
@@ -141,7 +124,7 @@ TYPED_TEST(Modes, OrderedRefusesWhatItWouldHaveToIgnore) {
 TYPED_TEST(Modes, ModesThatExcludeEachOtherRefuseToStart) {
   auto n = ordered(this->in_order());
   this->start(n);
-  auto other = multi_node({.store = this->db.store, .log = nullptr});
+  auto other = multi_node({.store = this->db.shared_store(), .log = nullptr});
   try {
     other.start();
     FAIL() << "started";
@@ -153,17 +136,16 @@ TYPED_TEST(Modes, ModesThatExcludeEachOtherRefuseToStart) {
 
 TYPED_TEST(Modes, FairDraining) {
   // Both queues have work and there is one worker: of each three turns two are the hot queue's.
-  sequence sources;
+  tally paths;
   single_node_options o = this->options();
-  o.listeners.on("t", [&](delivery const& d) { sources.add(d.path == path::hot ? "hot" : "cold"); });
+  o.listeners.on("t", [&](delivery const& d) { paths.add(d.path == path::hot ? "hot" : "cold"); });
   auto n = single_node(std::move(o));
   n.run_until_idle();
-  auto elsewhere = writer_only({.store = this->db.store, .log = nullptr});
+  auto elsewhere = writer_only({.store = this->db.shared_store(), .log = nullptr});
   for (int i = 0; i < 3; ++i) this->write(elsewhere, "cold" + std::to_string(i));
   for (int i = 0; i < 8; ++i) this->write(n, "hot" + std::to_string(i));
   EXPECT_EQ(n.run_until_idle(), 11U);
-  EXPECT_THAT(sources.ids(),
-              ElementsAre("hot", "hot", "cold", "hot", "hot", "cold", "hot", "hot", "cold", "hot", "hot"));
+  EXPECT_THAT(paths.ids(), ElementsAre("hot", "hot", "cold", "hot", "hot", "cold", "hot", "hot", "cold", "hot", "hot"));
 }
 
 TYPED_TEST(Modes, AsManyListenersAtOnceAsThereAreWorkers) {
@@ -374,14 +356,14 @@ TYPED_TEST(Modes, RetryComparisonTable) {
   };
   for (auto const& row : table) {
     SCOPED_TRACE(row.mechanism);
-    TypeParam fresh;
-    single_node_options o{.store = fresh.store, .log = nullptr};
+    TypeParam fresh{backend_clock::machine};
+    single_node_options o{.store = fresh.shared_store(), .log = nullptr};
     o.retry.backoff = {.base = 1h, .cap = 1h};
     o.listeners.on("t", [&](delivery const&) { return row.answer(); });
     auto n = single_node(std::move(o));
     fresh.transact(true, [&](auto& tx) { n.writer().write(tx, "t", "1", {.id = "a"}); });
     EXPECT_EQ(n.run_until_idle(), 1U);
-    auto const r = fresh.store->inspect().find("a").value();
+    auto const r = fresh.shared_store()->inspect().find("a").value();
     EXPECT_EQ(r.status, row.status);
     EXPECT_EQ(r.attempts, row.attempts);
     EXPECT_EQ(r.last_error, "w");

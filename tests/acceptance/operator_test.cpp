@@ -68,7 +68,7 @@ TYPED_TEST(Operations, ReplayAllOfWhatDiesAgainEnds) {
 
 TYPED_TEST(Operations, WriterOnly) {
   std::vector<std::string> log;
-  auto w = writer_only({.store = this->db.store,
+  auto w = writer_only({.store = this->db.shared_store(),
                         .purge = age_purge_options{.keep = 1h, .every = 24h},
                         .log = [&](log_level level, std::string_view text) {
                           if (level >= log_level::warning) log.emplace_back(text);
@@ -91,7 +91,7 @@ TYPED_TEST(Operations, WriterOnlyBesideADispatchingNode) {
   this->broken = false;
   auto n = this->make_node();
   this->start(n);
-  auto w = writer_only({.store = this->db.store, .log = nullptr});
+  auto w = writer_only({.store = this->db.shared_store(), .log = nullptr});
   EXPECT_NO_THROW(w.start()) << "no conflict of modes: it dispatches nothing";
   this->write(w, "a");
   n.wake();
@@ -107,7 +107,7 @@ TYPED_TEST(Operations, PurgeOnce) {
   this->write(n, "pending", {.deliver_after = 1h});
   EXPECT_EQ(n.purge_once(), 10U) << "in batches of three until nothing is left";
   EXPECT_EQ(n.purge_once(), 0U);
-  EXPECT_TRUE(this->db.store->inspect().find("pending"));
+  EXPECT_TRUE(this->db.shared_store()->inspect().find("pending"));
 }
 
 TYPED_TEST(Operations, PurgeKeepsWhatIsYoung) {
@@ -116,7 +116,7 @@ TYPED_TEST(Operations, PurgeKeepsWhatIsYoung) {
   this->write(n, "a");
   ASSERT_TRUE(this->settled());
   EXPECT_EQ(n.purge_once(), 0U) << "seven days";
-  EXPECT_TRUE(this->db.store->inspect().find("a"));
+  EXPECT_TRUE(this->db.shared_store()->inspect().find("a"));
 }
 
 TYPED_TEST(Operations, PurgeOnASchedule) {
@@ -126,8 +126,8 @@ TYPED_TEST(Operations, PurgeOnASchedule) {
   ASSERT_TRUE(this->settled());
   this->broken = false;
   this->write(n, "done");
-  EXPECT_TRUE(eventually([&] { return this->seen.total() == 1 && !this->db.store->inspect().find("done"); }));
-  EXPECT_TRUE(this->db.store->inspect().find("dead")) << "kept on request";
+  EXPECT_TRUE(eventually([&] { return this->seen.total() == 1 && !this->db.shared_store()->inspect().find("done"); }));
+  EXPECT_TRUE(this->db.shared_store()->inspect().find("dead")) << "kept on request";
 }
 
 }  // namespace

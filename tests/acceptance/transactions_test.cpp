@@ -96,7 +96,7 @@ class Transactions : public Acceptance<Database> {
 TYPED_TEST_SUITE(Transactions, Databases, database_name);
 
 TYPED_TEST(Transactions, I1_I2_I7_OfAnyShapeDeliverWhatTheyCommitOnce) {
-  this->make(this->first, this->db.store, std::make_shared<typename TestFixture::following>(*this));
+  this->make(this->first, this->db.shared_store(), std::make_shared<typename TestFixture::following>(*this));
   if constexpr (requires { this->db.open("audit_event"); }) {
     this->make(this->second, this->db.open("audit_event"), nullptr);
   }

@@ -1,4 +1,4 @@
-// Waiting for something, never for a time.
+// Waiting until something has happened, never for a length of time.
 #pragma once
 
 #include <chrono>
@@ -7,10 +7,11 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace outbox {
 
-/// Asks until it is true; false after a time that only a broken test needs.
+/// Asks until the answer is true. Returns false after a time that only a broken test needs.
 template <class F>
 bool eventually(F&& f) {
   auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds{60};
@@ -21,18 +22,18 @@ bool eventually(F&& f) {
   return true;
 }
 
-/// Counts deliveries, and lets a test wait for a number of them.
+/// Counts deliveries, remembers their order, and lets a test wait for a number of them.
 class tally {
  public:
   void add(std::string const& id) {
     std::lock_guard const lock{mutex_};
     ++seen_[id];
-    ++total_;
+    order_.push_back(id);
     changed_.notify_all();
   }
   bool reach(std::size_t n) {
     std::unique_lock lock{mutex_};
-    return changed_.wait_for(lock, std::chrono::seconds{60}, [&] { return total_ >= n; });
+    return changed_.wait_for(lock, std::chrono::seconds{60}, [&] { return order_.size() >= n; });
   }
   int of(std::string const& id) {
     std::lock_guard const lock{mutex_};
@@ -40,14 +41,19 @@ class tally {
   }
   std::size_t total() {
     std::lock_guard const lock{mutex_};
-    return total_;
+    return order_.size();
+  }
+  /// In the order in which listeners saw them.
+  std::vector<std::string> ids() {
+    std::lock_guard const lock{mutex_};
+    return order_;
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, int> seen_;
-  std::size_t total_ = 0;
+  std::vector<std::string> order_;
 };
 
 }  // namespace outbox

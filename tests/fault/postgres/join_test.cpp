@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <libpq-fe.h>
 
+#ifdef OUTBOX_HAS_PQXX
 #include <outbox/adapt/pqxx.hpp>
+#endif
 #include <outbox/outbox.hpp>
 #include <outbox/postgres.hpp>
 

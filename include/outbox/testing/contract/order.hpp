@@ -1,10 +1,9 @@
 // Claims in order, and claims around paused routes.
-#include "contract/suite.hpp"
+#pragma once
+
+#include <outbox/testing/contract/suite.hpp>
 
 namespace outbox::contract {
-namespace {
-
-using namespace spi;
 
 template <class Backend>
 class Order : public StoreContract<Backend> {
@@ -266,5 +265,4 @@ TYPED_TEST(Pause, InOrderItIsAsIfItWereNotThere) {
   EXPECT_THAT(this->ids(this->claim_without({{"mail", ""}}, /*in_order=*/true)), ElementsAre("o"));
 }
 
-}  // namespace
 }  // namespace outbox::contract

@@ -1,10 +1,9 @@
 // Leases, the dispatch lock and the registry: who is there, and for how long.
-#include "contract/suite.hpp"
+#pragma once
+
+#include <outbox/testing/contract/suite.hpp>
 
 namespace outbox::contract {
-namespace {
-
-using namespace spi;
 
 template <class Backend>
 class Lease : public StoreContract<Backend> {};
@@ -184,5 +183,4 @@ TYPED_TEST(Lease, I10_WhatACrashedNodeHeldIsClaimableWhenItsLeaseIsOver) {
   EXPECT_THAT(this->claim("m/2").rows, SizeIs(2)) << "next_due said when";
 }
 
-}  // namespace
 }  // namespace outbox::contract

@@ -1,10 +1,9 @@
 // What operators do: purge, dead events, replay, counts.
-#include "contract/suite.hpp"
+#pragma once
+
+#include <outbox/testing/contract/suite.hpp>
 
 namespace outbox::contract {
-namespace {
-
-using namespace spi;
 
 template <class Backend>
 class Operator : public StoreContract<Backend> {
@@ -295,5 +294,4 @@ TYPED_TEST(Operator, FindShowsARow) {
   EXPECT_FALSE(this->s().inspect().find("nobody"));
 }
 
-}  // namespace
 }  // namespace outbox::contract

@@ -1,14 +1,13 @@
 // Claims: who gets which rows, and when.
+#pragma once
+
 #include <atomic>
 #include <set>
 #include <thread>
 
-#include "contract/suite.hpp"
+#include <outbox/testing/contract/suite.hpp>
 
 namespace outbox::contract {
-namespace {
-
-using namespace spi;
 
 template <class Backend>
 class Claim : public StoreContract<Backend> {};
@@ -391,5 +390,4 @@ TYPED_TEST(Claim, ItsFloorIsBehindWhatItSawAndBeforeWhatItLeft) {
   EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("b", "c"));
 }
 
-}  // namespace
 }  // namespace outbox::contract

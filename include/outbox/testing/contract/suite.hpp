@@ -1,4 +1,4 @@
-// The fixture of the contract suite: small words for what stores do.
+// The fixture of the contract suite: short functions for what nodes do with a store.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -9,18 +9,17 @@
 #include <outbox/event.hpp>
 #include <outbox/spi/store.hpp>
 #include <outbox/store.hpp>
+#include <outbox/testing/contract/backend.hpp>
 #include <string>
 #include <vector>
 
-#include "contract/backend.hpp"
-#include "contract/memory_backend.hpp"
-#include "contract/postgres_backend.hpp"
-#include "contract/sqlite_backend.hpp"
+#ifndef OUTBOX_CONTRACT_BACKENDS
+#error "define OUTBOX_CONTRACT_BACKENDS as the backend class of your store before you include the contract suite"
+#endif
 
 namespace outbox::contract {
 
 using namespace spi;
-
 using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -40,7 +39,7 @@ class StoreContract : public ::testing::Test {
   spi::store& s() { return backend_.store(); }
   void advance(std::chrono::milliseconds by) { backend_.advance(by); }
 
-  // Committed, without an owner.
+  // Commits a row without an owner.
   void put(event const& e) { put_owned(e, ""); }
   void put(std::initializer_list<char const*> ids) {
     for (auto const* id : ids) {
@@ -77,10 +76,10 @@ class StoreContract : public ::testing::Test {
     return s().renew(std::span{&row, 1}, by).at(0);
   }
 
-  // Lets the lease of every owner run out.
+  // Lets every lease run out.
   void expire() { advance(lease + 1ms); }
 
-  // Rows whose owners vanished this often: the last one's lease has run out.
+  // Makes rows whose owners crashed this many times. The last lease has run out.
   void crash(std::vector<std::string> const& ids, int times) {
     for (auto const& id : ids) put_owned(json_event(id), "node/0");
     for (int i = 1; i < times; ++i) {
@@ -109,8 +108,8 @@ class StoreContract : public ::testing::Test {
   Backend backend_;
 };
 
-// A new store joins the suite here.
-using Stores = ::testing::Types<memory_backend, erasing_backend, sqlite_backend, postgres_backend>;
+// The stores that the including file runs the suite against.
+using Stores = ::testing::Types<OUTBOX_CONTRACT_BACKENDS>;
 
 struct store_name {
   template <class Backend>

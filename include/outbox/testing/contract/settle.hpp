@@ -1,10 +1,9 @@
 // Settlements: only the claim that holds a row ends it, and once.
-#include "contract/suite.hpp"
+#pragma once
+
+#include <outbox/testing/contract/suite.hpp>
 
 namespace outbox::contract {
-namespace {
-
-using namespace spi;
 
 template <class Backend>
 class Settle : public StoreContract<Backend> {
@@ -227,5 +226,4 @@ TYPED_TEST(Settle, ALongReasonOfAnyScriptIsKept) {
   EXPECT_EQ(this->row("a").last_error, reason);
 }
 
-}  // namespace
 }  // namespace outbox::contract

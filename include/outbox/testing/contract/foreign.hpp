@@ -1,8 +1,9 @@
 // Other programs on the same table: one that dispatches too, and triggers that the user has made.
-#include "contract/suite.hpp"
+#pragma once
+
+#include <outbox/testing/contract/suite.hpp>
 
 namespace outbox::contract {
-namespace {
 
 template <class Backend>
 class Foreign : public StoreContract<Backend> {
@@ -16,8 +17,8 @@ class Foreign : public StoreContract<Backend> {
 
 TYPED_TEST_SUITE(Foreign, Stores, store_name);
 
-constexpr char const* unreachable = "no other program can reach this store";
-constexpr char const* no_triggers = "this store has no triggers";
+inline constexpr char const* unreachable = "no other program can reach this store";
+inline constexpr char const* no_triggers = "this store has no triggers";
 
 TYPED_TEST(Foreign, I7_ARowThatAnotherProgramLockedIsLeftForALease) {
   this->put({"a", "b"});
@@ -113,5 +114,4 @@ TYPED_TEST(Foreign, R13_NorDoesOneThatCannotDie) {
   EXPECT_EQ(reply.refused.front().id, "bad");
 }
 
-}  // namespace
 }  // namespace outbox::contract

@@ -1,10 +1,9 @@
 // Rows are born in the caller's transaction.
-#include "contract/suite.hpp"
+#pragma once
+
+#include <outbox/testing/contract/suite.hpp>
 
 namespace outbox::contract {
-namespace {
-
-using namespace spi;
 
 template <class Backend>
 class Insert : public StoreContract<Backend> {
@@ -20,9 +19,9 @@ class Insert : public StoreContract<Backend> {
 TYPED_TEST_SUITE(Insert, Stores, store_name);
 
 // Remembers what a transaction said.
-class recorder final : public transaction_observer {
+class transaction_notes final : public transaction_observer {
  public:
-  explicit recorder(std::vector<std::string> ids, std::string token = "n/1")
+  explicit transaction_notes(std::vector<std::string> ids, std::string token = "n/1")
       : ids_{std::move(ids)}, token_{std::move(token)} {}
   std::size_t size() const noexcept override { return ids_.size(); }
   std::string const& event_id(std::size_t i) const noexcept override { return ids_[i]; }
@@ -144,7 +143,7 @@ TYPED_TEST(Insert, ObserverHearsOfTheCommitOnce) {
   auto tx = this->backend_.begin();
   auto const e = json_event("a");
   insertion const row{&e, "n/1", lease};
-  auto const o = std::make_shared<recorder>(std::vector<std::string>{"a"});
+  auto const o = std::make_shared<transaction_notes>(std::vector<std::string>{"a"});
   ASSERT_TRUE(tx->ref().enlist(o));
   this->s().insert(tx->ref(), std::span{&row, 1});
   EXPECT_EQ(o->said, "");
@@ -154,14 +153,14 @@ TYPED_TEST(Insert, ObserverHearsOfTheCommitOnce) {
 
 TYPED_TEST(Insert, ObserverHearsOfTheRollbackOnce) {
   auto tx = this->backend_.begin();
-  auto const o = std::make_shared<recorder>(std::vector<std::string>{"a"});
+  auto const o = std::make_shared<transaction_notes>(std::vector<std::string>{"a"});
   ASSERT_TRUE(tx->ref().enlist(o));
   tx->rollback();
   EXPECT_EQ(o->said, "rolled back;");
 }
 
 TYPED_TEST(Insert, DestroyedTransactionIsRolledBack) {
-  auto const o = std::make_shared<recorder>(std::vector<std::string>{"a"});
+  auto const o = std::make_shared<transaction_notes>(std::vector<std::string>{"a"});
   {
     auto tx = this->backend_.begin();
     ASSERT_TRUE(tx->ref().enlist(o));
@@ -174,7 +173,7 @@ TYPED_TEST(Insert, I2_ObserverHearsWhichRowsASavepointTook) {
   auto const a = json_event("a");
   auto const b = json_event("b");
   insertion const rows[] = {{&a, "n/1", lease}, {&b, "n/1", lease}};
-  auto const o = std::make_shared<recorder>(std::vector<std::string>{"a", "b"});
+  auto const o = std::make_shared<transaction_notes>(std::vector<std::string>{"a", "b"});
   ASSERT_TRUE(tx->ref().enlist(o));
   this->s().insert(tx->ref(), std::span{&rows[0], 1});
   tx->savepoint("mark");
@@ -189,7 +188,7 @@ TYPED_TEST(Insert, I2_ARowOfTheSameIdWrittenAfterASavepointIsAnotherRow) {
   auto const a = json_event("a");
   insertion const first{&a, "n/1", lease};
   insertion const second{&a};
-  auto const o = std::make_shared<recorder>(std::vector<std::string>{"a"});
+  auto const o = std::make_shared<transaction_notes>(std::vector<std::string>{"a"});
   ASSERT_TRUE(tx->ref().enlist(o));
   tx->savepoint("mark");
   this->s().insert(tx->ref(), std::span{&first, 1});
@@ -383,5 +382,4 @@ TYPED_TEST(Insert, CallersClockDecidesNothing) {
   EXPECT_THAT(this->ids(this->claim("n/1")), UnorderedElementsAre("old", "future"));
 }
 
-}  // namespace
 }  // namespace outbox::contract

@@ -1,0 +1,49 @@
+// The memory store in tests.
+#pragma once
+
+#include <outbox/memory.hpp>
+#include <outbox/testing.hpp>
+
+#include "backends/backend_clock.hpp"
+#include "backends/caller.hpp"
+
+namespace outbox {
+
+class memory_backend : public contract::backend {
+ public:
+  static constexpr char const* name = "memory";
+
+  explicit memory_backend(backend_clock c = backend_clock::manual, bool erase_done = false)
+      : clock_{c == backend_clock::manual ? std::make_shared<testing::manual_clock>() : nullptr},
+        store_{memory::open({.clock = clock_, .erase_done = erase_done})} {}
+
+  spi::store& store() override { return store_->backend(); }
+  std::unique_ptr<contract::caller_transaction> begin() override {
+    return std::make_unique<caller<memory_backend, memory::transaction>>(*this, *store_);
+  }
+  void advance(std::chrono::milliseconds by) override { clock_->advance(by); }
+  std::unique_ptr<backend> other() override { return std::make_unique<memory_backend>(); }
+
+  [[nodiscard]] std::shared_ptr<outbox::store> const& shared_store() const { return store_; }
+
+  template <class F>
+  void transact(bool commit, F&& f) {
+    transact_on<memory::transaction>(*store_, commit, std::forward<F>(f));
+  }
+  void savepoint(memory::transaction& tx, std::string const& mark) { tx.savepoint(mark); }
+  void rollback_to(memory::transaction& tx, std::string const& mark) { tx.rollback_to(mark); }
+
+ private:
+  std::shared_ptr<testing::manual_clock> clock_;
+  std::shared_ptr<outbox::store> store_;
+};
+
+/// A memory store that deletes a row when its event is delivered.
+class erasing_memory_backend final : public memory_backend {
+ public:
+  static constexpr char const* name = "erasing";
+
+  erasing_memory_backend() : memory_backend{backend_clock::manual, /*erase_done=*/true} {}
+};
+
+}  // namespace outbox

@@ -1,0 +1,95 @@
+// The PostgreSQL store in tests: a schema of its own on the shared server for each case.
+#pragma once
+
+#include <outbox/postgres.hpp>
+
+#include "backends/backend_clock.hpp"
+#include "backends/caller.hpp"
+#include "support/postgres_database.hpp"
+#include "support/waiting.hpp"
+
+namespace outbox {
+
+class postgres_backend final : public contract::backend {
+ public:
+  static constexpr char const* name = "postgres";
+
+  postgres_backend() : postgres_backend{backend_clock::manual} {}
+  /// The store reads the server's clock in either case. `advance()` moves the instants in the rows instead.
+  explicit postgres_backend(backend_clock /*clock*/, std::string const& database = "postgres") : db_{database} {}
+
+  spi::store& store() override { return store_->backend(); }
+  std::unique_ptr<contract::caller_transaction> begin() override {
+    return std::make_unique<caller<postgres_backend, postgres::transaction>>(*this, connection_);
+  }
+  void advance(std::chrono::milliseconds by) override {
+    auto const t = " - " + std::to_string(by.count()) + " * interval '1 millisecond'";
+    db_.execute("UPDATE " + db_.table() + " SET available_at = available_at" + t + ", inserted_at = inserted_at" + t +
+                ", locked_at = locked_at" + t + ", lease_until = lease_until" + t + ", done_at = done_at" + t);
+    db_.execute("UPDATE " + db_.table("outbox_node") + " SET lease_until = lease_until" + t);
+  }
+  std::unique_ptr<backend> other() override {
+    return std::make_unique<postgres_backend>(backend_clock::manual, "outbox_other");
+  }
+  void wait_for_earlier_transactions() override {
+    auto const sql =
+        "SELECT count(*) FROM " + db_.table() + " WHERE written_by >= pg_snapshot_xmin(pg_current_snapshot())";
+    if (!eventually([&] { return db_.ask(sql) == "0"; })) throw std::runtime_error{"a transaction never ends"};
+  }
+  bool foreign(std::string const& sql) override {
+    db_.execute(contract::with_name(sql, db_.table()));
+    return true;
+  }
+  bool refuse_changes_of(std::string const& ids) override {
+    auto const function = db_.schema() + ".stuck()";
+    db_.execute("CREATE FUNCTION " + function +
+                " RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'it is stuck'; END $$");
+    return foreign("CREATE TRIGGER stuck BEFORE UPDATE ON {table} FOR EACH ROW WHEN (OLD.event_id LIKE '" + ids +
+                   "') EXECUTE FUNCTION " + function);
+  }
+  bool overwrite_pauses(std::string const& text) override {
+    db_.execute("INSERT INTO " + db_.table("outbox_meta") + " VALUES ('pauses', '" + text +
+                "') ON CONFLICT (name) DO UPDATE SET value = excluded.value");
+    return true;
+  }
+  std::string locked_at(std::string const& id) override {
+    return db_.ask("SELECT coalesce(to_char(locked_at, 'YYYY-MM-DD HH24:MI:SS.US'), '') FROM " + db_.table() +
+                   " WHERE event_id = '" + id + "'");
+  }
+
+  [[nodiscard]] std::shared_ptr<outbox::store> const& shared_store() const { return store_; }
+
+  /// Opens another outbox in the same schema.
+  [[nodiscard]] std::shared_ptr<outbox::store> open(std::string const& table) const {
+    auto o = db_.options();
+    o.table = table;
+    return postgres::open(db_.connection(), o);
+  }
+
+  template <class F>
+  void transact(bool commit, F&& f) {
+    transact_on<postgres::transaction>(connection_, commit, std::forward<F>(f));
+  }
+  /// By SQL on the handle, as an application does that has no class for transactions.
+  template <class F>
+  void transact_by_hand(bool commit, F&& f) {
+    connection_.execute("BEGIN");
+    std::forward<F>(f)(connection_.handle());
+    connection_.execute(commit ? "COMMIT" : "ROLLBACK");
+  }
+  template <class Transaction>
+  void savepoint(Transaction& /*tx*/, std::string const& mark) {
+    connection_.execute("SAVEPOINT " + mark);
+  }
+  template <class Transaction>
+  void rollback_to(Transaction& /*tx*/, std::string const& mark) {
+    connection_.execute("ROLLBACK TO " + mark);
+  }
+
+ private:
+  postgres_database db_;
+  std::shared_ptr<outbox::store> store_ = db_.open();
+  postgres::connection connection_{db_.connection()};
+};
+
+}  // namespace outbox

@@ -1,0 +1,79 @@
+// The SQLite store in tests: a file of its own for each case.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <filesystem>
+#include <outbox/sqlite.hpp>
+#include <outbox/testing.hpp>
+
+#include "backends/backend_clock.hpp"
+#include "backends/caller.hpp"
+#include "support/temporary_directory.hpp"
+
+namespace outbox {
+
+class sqlite_backend final : public contract::backend {
+ public:
+  static constexpr char const* name = "sqlite";
+
+  explicit sqlite_backend(backend_clock c = backend_clock::manual)
+      : clock_{c == backend_clock::manual ? std::make_shared<testing::manual_clock>(to_the_microsecond()) : nullptr},
+        store_{open("outbox_event")} {}
+
+  spi::store& store() override { return store_->backend(); }
+  std::unique_ptr<contract::caller_transaction> begin() override {
+    return std::make_unique<caller<sqlite_backend, sqlite::transaction>>(*this, connection_);
+  }
+  void advance(std::chrono::milliseconds by) override { clock_->advance(by); }
+  std::unique_ptr<backend> other() override { return std::make_unique<sqlite_backend>(); }
+  bool foreign(std::string const& sql) override {
+    connection_.execute(contract::with_name(sql, "outbox_event"));
+    return true;
+  }
+  bool refuse_changes_of(std::string const& ids) override {
+    return foreign("CREATE TRIGGER stuck BEFORE UPDATE ON {table} WHEN OLD.event_id LIKE '" + ids +
+                   "' BEGIN SELECT RAISE(ABORT, 'it is stuck'); END");
+  }
+  bool overwrite_pauses(std::string const& text) override {
+    connection_.execute("INSERT OR REPLACE INTO outbox_meta VALUES ('pauses', '" + text + "')");
+    return true;
+  }
+  std::string locked_at(std::string const& id) override {
+    std::string text;
+    auto const sql = "SELECT coalesce(locked_at, '') FROM outbox_event WHERE event_id = '" + id + "'";
+    auto const take = [](void* to, int, char** values, char**) {
+      *static_cast<std::string*>(to) = values[0];
+      return 0;
+    };
+    sqlite3_exec(connection_.handle(), sql.c_str(), take, &text, nullptr);
+    return text;
+  }
+
+  [[nodiscard]] std::shared_ptr<outbox::store> const& shared_store() const { return store_; }
+
+  /// Opens another outbox in the same file.
+  [[nodiscard]] std::shared_ptr<outbox::store> open(std::string const& table) const {
+    return sqlite::open(path_, {.table = table, .busy_timeout = std::chrono::seconds{20}, .clock = clock_});
+  }
+
+  template <class F>
+  void transact(bool commit, F&& f) {
+    transact_on<sqlite::transaction>(connection_, commit, std::forward<F>(f));
+  }
+  void savepoint(sqlite::transaction& /*tx*/, std::string const& mark) { connection_.execute("SAVEPOINT " + mark); }
+  void rollback_to(sqlite::transaction& /*tx*/, std::string const& mark) { connection_.execute("ROLLBACK TO " + mark); }
+
+ private:
+  static instant to_the_microsecond() {
+    return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+  }
+
+  temporary_directory dir_;
+  std::string path_ = dir_ / "test.db";
+  std::shared_ptr<testing::manual_clock> clock_;
+  std::shared_ptr<outbox::store> store_;
+  sqlite::connection connection_{path_, std::chrono::seconds{20}};
+};
+
+}  // namespace outbox
