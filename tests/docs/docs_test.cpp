@@ -50,7 +50,10 @@ std::vector<fs::path> files_below(fs::path const& directory, strings const& exte
 
 std::vector<fs::path> pages() {
   auto all = files_below(root() / "docs", {".md"});
-  all.insert(all.begin(), root() / "README.md");
+  for (auto const& entry : fs::directory_iterator{root()}) {
+    if (entry.path().extension() == ".md") all.push_back(entry.path());
+  }
+  std::ranges::sort(all);
   return all;
 }
 
@@ -287,6 +290,73 @@ TEST(Docs, OurNamesBesideThoseOfTheSpecificationsExist) {
     }
   }
   EXPECT_GT(checked, 100);
+}
+
+// The third column has names of ours, the fourth names of the tables: a glossary must not outlive what it explains.
+TEST(Docs, NamesInTheGlossaryExist) {
+  std::set<std::string> code;
+  std::set<std::string> tables;
+  std::regex const word{"[A-Za-z_][A-Za-z0-9_]*"};
+  auto const read = [&](std::set<std::string>& into, std::string const& directory, strings const& extensions) {
+    for (auto const& file : files_below(root() / directory, extensions)) {
+      for (auto const& line : lines_of(file)) {
+        for (std::sregex_iterator it{line.begin(), line.end(), word}, end; it != end; ++it) into.insert(it->str());
+      }
+    }
+  };
+  read(code, "include", {".hpp"});
+  read(code, "src", {".hpp"});
+  read(tables, "schema", {".sql"});
+  tables.insert({"status", "pauses", "NULL"});
+  int checked = 0;
+  for (auto const& line : lines_of(root() / "docs/explanation/glossary.md")) {
+    if (!line.starts_with("| ") || line.starts_with("| Term") || std::ranges::count(line, '|') != 5) continue;
+    auto const third = line.find(" | ", line.find(" | ") + 3) + 3;
+    auto const fourth = line.find(" | ", third);
+    ASSERT_NE(fourth, std::string::npos) << line;
+    for (auto const& [text, known] :
+         {std::pair{line.substr(third, fourth - third), &code}, std::pair{line.substr(fourth), &tables}}) {
+      for (auto const& name : backticked(text)) {
+        for (std::sregex_iterator it{name.begin(), name.end(), word}, end; it != end; ++it, ++checked) {
+          EXPECT_TRUE(known->contains(it->str())) << it->str() << " in: " << line;
+        }
+      }
+    }
+  }
+  EXPECT_GT(checked, 60);
+}
+
+TEST(Docs, TheMapOfFilesIsComplete) {
+  std::map<std::string, std::set<std::string>> there;
+  for (auto const& file : files_below(root() / "src", {".cpp", ".hpp", ".in"})) {
+    there[shown(file.parent_path()) + "/"].insert(file.filename().string());
+  }
+  std::map<std::string, std::set<std::string>> on_the_page;
+  std::string folder;
+  for (auto const& line : lines_of(root() / "docs/explanation/architecture.md")) {
+    if (line.starts_with("#")) folder = line.starts_with("### `src/") ? backticked(line).front() : std::string{};
+    if (folder.empty() || !line.starts_with("| `")) continue;
+    for (auto const& name : backticked(line.substr(0, line.find(" | ")))) on_the_page[folder].insert(name);
+  }
+  EXPECT_EQ(on_the_page, there);
+}
+
+// What the page on the architecture says about the rooms of core.
+TEST(Docs, RoomsOfCoreDependOnEachOtherInOneDirection) {
+  strings const rooms{"base", "events", "listeners", "engine", "node"};
+  auto const level = [&](std::string const& room) { return std::ranges::find(rooms, room) - rooms.begin(); };
+  std::regex const include{R"re(#include "core/(\w+)/([^"]+)")re"};
+  int checked = 0;
+  for (auto const& file : files_below(root() / "src/core", {".cpp", ".hpp"})) {
+    for (auto const& line : lines_of(file)) {
+      std::smatch match;
+      if (!std::regex_search(line, match, include)) continue;
+      ++checked;
+      if (match[2] == "settings.hpp") continue;
+      EXPECT_LE(level(match[1]), level(file.parent_path().filename().string())) << shown(file) << ": " << line;
+    }
+  }
+  EXPECT_GT(checked, 30);
 }
 
 TEST(Docs, MetricsAreComplete) {
