@@ -1,4 +1,4 @@
-// What docs/reference/postgres.md says about text that a database cannot keep.
+// What docs/reference/postgres.md says about text that a database cannot keep, under "Encoding and depth".
 #include <gtest/gtest.h>
 
 #include <outbox/outbox.hpp>
