@@ -117,7 +117,7 @@ TEST(Docs, EveryCppBlockIsAnExcerptOfAProgramThatIsBuilt) {
   EXPECT_GT(checked, 20) << "the pages have lost their code";
 }
 
-// Whoever copies the listener of one page may never see another page.
+// A reader who copies the listener of one page may never see another page.
 TEST(Docs, EveryPageWithAListenerSaysThatSeveralThreadsCallItAtOnce) {
   std::regex const registers{R"(\.on(_batch)?[<(])"};
   int checked = 0;
@@ -148,7 +148,25 @@ TEST(Docs, NoProgramToCopyMakesSqlOfText) {
   }
 }
 
-TEST(Docs, EveryRelativeLinkLeadsToAFile) {
+// The anchors of a page's headings, as GitHub makes them.
+std::set<std::string> anchors_of(fs::path const& page) {
+  std::set<std::string> anchors;
+  strings prose;
+  blocks_of(page, prose);
+  for (auto const& line : prose) {
+    if (!line.starts_with("#")) continue;
+    std::string anchor;
+    for (char const c : trimmed(line.substr(line.find_first_not_of('#')))) {
+      auto const u = static_cast<unsigned char>(c);
+      if (std::isalnum(u) != 0 || c == '_' || c == '-' || u >= 0x80) anchor += static_cast<char>(std::tolower(u));
+      if (c == ' ') anchor += '-';
+    }
+    anchors.insert(anchor);
+  }
+  return anchors;
+}
+
+TEST(Docs, EveryRelativeLinkLeadsToAFileAndToAHeading) {
   std::regex const code_span{"`[^`]*`"};
   std::regex const link{R"(\]\(([^)\s]+)\))"};
   int checked = 0;
@@ -159,12 +177,13 @@ TEST(Docs, EveryRelativeLinkLeadsToAFile) {
       auto const text = std::regex_replace(line, code_span, "code");
       for (std::sregex_iterator it{text.begin(), text.end(), link}, end; it != end; ++it) {
         auto const target = (*it)[1].str();
-        if (target.starts_with('#') || target.find("://") != std::string::npos || target.starts_with("mailto:")) {
-          continue;
-        }
+        if (target.find("://") != std::string::npos || target.starts_with("mailto:")) continue;
         ++checked;
-        EXPECT_TRUE(fs::exists(page.parent_path() / target.substr(0, target.find('#'))))
-            << shown(page) << " links to " << target;
+        auto const hash = target.find('#');
+        auto const file = hash == 0 ? page : page.parent_path() / target.substr(0, hash);
+        EXPECT_TRUE(fs::exists(file)) << shown(page) << " links to " << target;
+        if (hash == std::string::npos || file.extension() != ".md" || !fs::exists(file)) continue;
+        EXPECT_TRUE(anchors_of(file).contains(target.substr(hash + 1))) << shown(page) << " links to " << target;
       }
     }
   }
@@ -379,6 +398,43 @@ TEST(Docs, ErrorsAreComplete) {
   auto const rows = rows_of("reference/errors.md", "Codes");
   EXPECT_EQ(column(rows, 0), codes);
   EXPECT_EQ(column(rows, 2), transient);
+}
+
+std::string text_of(fs::path const& file) {
+  std::string text;
+  for (auto const& line : lines_of(file)) text += line + "\n";
+  return text;
+}
+
+TEST(Docs, TroubleshootingNamesEveryMetricAndEveryErrorCode) {
+  auto const page = text_of(root() / "docs/how-to/troubleshooting.md");
+  auto const names = [&](std::string const& name) { return page.find("`" + name + "`") != std::string::npos; };
+  for (auto const c : outbox::all_counters()) EXPECT_TRUE(names(outbox::full_name(c))) << outbox::full_name(c);
+  for (auto const g : outbox::all_gauges()) EXPECT_TRUE(names(outbox::full_name(g))) << outbox::full_name(g);
+  for (int i = 0; outbox::name(static_cast<outbox::errc>(i)) != "unknown"; ++i) {
+    std::string const code{outbox::name(static_cast<outbox::errc>(i))};
+    EXPECT_TRUE(names(code)) << code;
+  }
+}
+
+// What the page quotes after "Log:" and in the tables of `last_error` and `health().reason` is text of the sources.
+TEST(Docs, TroubleshootingQuotesTextsThatTheLibraryWrites) {
+  std::string sources;
+  for (auto const& file : files_below(root() / "src", {".cpp"})) sources += text_of(file);
+  sources = std::regex_replace(sources, std::regex{"\"\\s*\n\\s*\""}, "");  // adjacent literals are one text
+  int checked = 0;
+  bool quotes = false;
+  for (auto const& line : lines_of(root() / "docs/how-to/troubleshooting.md")) {
+    bool const heads = line.starts_with("| `last_error`") || line.starts_with("| `health().reason`");
+    quotes = line.starts_with("|") && (quotes || heads);
+    auto const log = line.find("Log");
+    auto quoted = backticked(log == std::string::npos ? line : line.substr(log));
+    if (heads || quoted.empty() || !(quotes || log != std::string::npos)) continue;
+    if (quotes && log == std::string::npos && !line.starts_with("| `")) continue;
+    ++checked;
+    EXPECT_NE(sources.find(quoted.front()), std::string::npos) << quoted.front();
+  }
+  EXPECT_GT(checked, 12);
 }
 
 TEST(Docs, ColumnsAreThoseOfTheSchema) {

@@ -1,6 +1,10 @@
-// The SQL that pages give to operators and to programs in other languages, run as it stands there.
+// The SQL and the scripts that pages give to operators and to programs in other languages, run as they are printed.
 #include <gtest/gtest.h>
+#include <libpq-fe.h>
+#include <sqlite3.h>
 
+#include <array>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <outbox/outbox.hpp>
@@ -18,13 +22,13 @@ namespace {
 using namespace std::chrono_literals;
 using execute = std::function<void(std::string const& sql)>;
 
-// The SQL block of a page whose first line is "-- <database>".
-std::string block_for(std::string const& database, std::string const& page) {
+// The block of a page whose first line is a comment with this title: "-- SQLite", or "# SQLite" in Python.
+std::string block_for(std::string const& title, std::string const& page, std::string const& comment = "-- ") {
   std::ifstream in{OUTBOX_SOURCE_DIR "/docs/" + page};
   std::string block;
   bool inside = false;
   for (std::string line; std::getline(in, line);) {
-    if (line == "-- " + database) {
+    if (line == comment + title) {
       inside = true;
     } else if (inside && line == "```") {
       return block;
@@ -32,12 +36,12 @@ std::string block_for(std::string const& database, std::string const& page) {
       block += line + "\n";
     }
   }
-  ADD_FAILURE() << page << " has no SQL for " << database;
+  ADD_FAILURE() << page << " has no block for " << title;
   return {};
 }
 
 constexpr auto replay_page = "how-to/retries-and-dead-letters.md";
-constexpr auto insert_page = "reference/table.md";
+constexpr auto insert_page = "how-to/insert-from-other-languages.md";
 
 std::string event_id_in(std::string const& sql) {
   std::smatch match;
@@ -75,17 +79,31 @@ void expect_that_it_replays(std::shared_ptr<store> const& table, std::function<v
   EXPECT_EQ(box.run_until_idle(), 0U) << "what is done is not touched";
 }
 
-void expect_that_it_inserts(std::shared_ptr<store> const& table, std::string const& sql, execute const& run) {
+// The parameters of the INSERT, in their order.
+constexpr std::array<char const*, 5> event_values{"9b2f7c1e-0d5a-4c43-8f57-6e1f3a2b4c5d", "order.placed", "order", "42",
+                                                  R"({"order":"42"})"};
+
+void expect_that_it_inserts(std::shared_ptr<store> const& table, std::function<void()> const& insert) {
   std::vector<event> delivered;
   single_node_options options{.store = table, .log = nullptr};
   options.listeners.on("order", "order.placed", [&](delivery const& d) { delivered.push_back(d.event); });
   auto box = single_node(std::move(options));
-  run(sql);
+  insert();
   EXPECT_EQ(box.run_until_idle(), 1U);
   ASSERT_EQ(delivered.size(), 1U);
   EXPECT_EQ(delivered[0].payload(), R"({"order":"42"})");
   EXPECT_EQ(delivered[0].aggregate_id(), "42");
   EXPECT_LT(std::chrono::abs(delivered[0].occurred_at() - table->now()), 10min) << "UTC, whatever the machine's zone";
+}
+
+// Runs the text with another program: the block is written to a file that the command reads.
+void run_with(std::string const& file, std::string const& text, std::string const& command) {
+  std::ofstream{file} << text;
+  EXPECT_EQ(std::system(command.c_str()), 0) << command << "\n" << text;  // NOLINT(concurrency-mt-unsafe)
+}
+
+bool installed(std::string const& program) {
+  return std::system(("command -v " + program + " > /dev/null").c_str()) == 0;  // NOLINT(concurrency-mt-unsafe)
 }
 
 TEST(SqlOfPages, ReplaysOnSqlite) {
@@ -108,15 +126,65 @@ TEST(SqlOfPages, InsertsOnSqlite) {
   auto const path = directory / "shop.db";
   auto const table = sqlite::open(path);
   sqlite::connection db{path};
-  expect_that_it_inserts(table, block_for("SQLite", insert_page), [&](std::string const& sql) { db.execute(sql); });
+  expect_that_it_inserts(table, [&] {
+    sqlite3_stmt* insert = nullptr;
+    auto const sql = block_for("SQLite", insert_page);
+    ASSERT_EQ(sqlite3_prepare_v2(db.handle(), sql.c_str(), -1, &insert, nullptr), SQLITE_OK);
+    for (std::size_t i = 0; i < event_values.size(); ++i) {
+      sqlite3_bind_text(insert, static_cast<int>(i) + 1, event_values[i], -1, SQLITE_STATIC);
+    }
+    EXPECT_EQ(sqlite3_step(insert), SQLITE_DONE);
+    sqlite3_finalize(insert);
+  });
+}
+
+TEST(SqlOfPages, ThePythonProgramInsertsOnSqlite) {
+  if (!installed("python3")) GTEST_SKIP() << "python3 is not installed";
+  temporary_directory const directory;
+  auto const path = directory / "shop.db";
+  auto const table = sqlite::open(path);
+  sqlite::connection{path}.execute("CREATE TABLE orders (id TEXT PRIMARY KEY)");
+  expect_that_it_inserts(table, [&] {
+    auto const program = directory / "insert.py";
+    run_with(program, block_for("SQLite", insert_page, "# "), "python3 " + program + " " + path);
+  });
+}
+
+TEST(SqlOfPages, TheSqliteShellInserts) {
+  if (!installed("sqlite3")) GTEST_SKIP() << "the sqlite3 shell is not installed";
+  temporary_directory const directory;
+  auto const path = directory / "shop.db";
+  auto const table = sqlite::open(path);
+  expect_that_it_inserts(table, [&] {
+    auto const script = directory / "insert.sql";
+    run_with(script, block_for("sqlite3 shell", insert_page), "sqlite3 -bail " + path + " < " + script);
+  });
 }
 
 TEST(SqlOfPages, InsertsOnPostgres) {
   postgres_database database;
   auto const table = database.open();
-  database.execute("SET search_path = " + database.schema());
-  expect_that_it_inserts(table, block_for("PostgreSQL", insert_page),
-                         [&](std::string const& sql) { database.execute(sql); });
+  expect_that_it_inserts(table, [&] {
+    postgres::connection db{database.connection()};
+    db.execute("SET search_path = " + database.schema());
+    auto const sql = block_for("PostgreSQL", insert_page);
+    auto* const r = PQexecParams(db.handle(), sql.c_str(), static_cast<int>(event_values.size()), nullptr,
+                                 event_values.data(), nullptr, nullptr, 0);
+    EXPECT_EQ(PQresultStatus(r), PGRES_COMMAND_OK) << PQresultErrorMessage(r);
+    PQclear(r);
+  });
+}
+
+TEST(SqlOfPages, PsqlInserts) {
+  if (!installed("psql")) GTEST_SKIP() << "psql is not installed";
+  temporary_directory const directory;
+  postgres_database database;
+  auto const table = database.open();
+  expect_that_it_inserts(table, [&] {
+    auto const script = directory / "insert.sql";
+    run_with(script, "SET search_path = " + database.schema() + ";\n" + block_for("psql", insert_page),
+             "psql -q -X -v ON_ERROR_STOP=1 -d \"" + database.connection() + "\" -f " + script);
+  });
 }
 
 TEST(SqlOfPages, ReplaysOnPostgres) {
