@@ -254,9 +254,9 @@ void oracle::check(core::engine const& e) {
   }
 
   auto const& s = e.settings();
-  if (e.hot_slots_used() > s.queue.hot) broken("I8", "", "more hot slots are used than there are");
-  if (e.cold_slots_used() > s.queue.cold) broken("I8", "", "more cold slots are used than there are");
-  if (e.bytes_used() > s.queue.bytes) broken("I8", "", "more bytes are held than allowed");
+  if (e.used().hot_used() > s.queue.hot) broken("I8", "", "more hot slots are used than there are");
+  if (e.used().cold_used() > s.queue.cold) broken("I8", "", "more cold slots are used than there are");
+  if (e.used().bytes_used() > s.queue.bytes) broken("I8", "", "more bytes are held than allowed");
   auto const c = e.counters();
   if (c.hot_enqueued + c.cold_enqueued != c.settled + c.released + c.lost + c.unconfirmed + c.held) {
     broken("I13", "",

@@ -102,7 +102,7 @@ void sim_node::end_life() {
 
 void sim_node::note_timeouts() {
   for (auto& c : calls_) {
-    if (!c.ticket->timed_out || c.timed_out) continue;
+    if (!c.ticket->call.timed_out || c.timed_out) continue;
     c.timed_out = true;
     world_.note("listener timeout");
     world_.judge().timed_out(c.ticket->event.id(), c.epoch);
@@ -313,7 +313,7 @@ void sim_node::end_listener(std::list<call>::iterator c) {
   auto const& answer = v.answer.value();
   bool const ends = std::holds_alternative<done_t>(answer) || std::holds_alternative<dead>(answer);
   world_.trace(index_, "listener of " + t->event.id() + " ends" +
-                           (t->timed_out ? " too late"
+                           (t->call.timed_out ? " too late"
                             : ends       ? ""
                                          : ", to be tried again"));
   world_.judge().listener_ends(t->event.id(), c->epoch, ends);

@@ -35,10 +35,10 @@ TEST_F(Birth, R1_EachWriteHasATokenOfItsOwn) {
 TEST_F(Birth, R1_TheSlotIsTakenBeforeTheCommit) {
   memory::transaction tx{*db.store};
   n.write(tx, "a");
-  EXPECT_EQ(n.look([](engine& e) { return e.hot_slots_used(); }), 1U);
+  EXPECT_EQ(n.look([](engine& e) { return e.used().hot_used(); }), 1U);
   EXPECT_EQ(n.deliver(), "") << "but nothing is handed over";
   tx.rollback();
-  EXPECT_EQ(n.look([](engine& e) { return e.hot_slots_used(); }), 0U);
+  EXPECT_EQ(n.look([](engine& e) { return e.used().hot_used(); }), 0U);
 }
 
 TEST_F(Birth, I2_ARolledBackEventIsNeverHandedOver) {
@@ -130,7 +130,7 @@ TEST_F(Birth, R1_AFailedInsertEndsTheRegistration) {
   db.put("a");
   memory::transaction tx{*db.store};
   EXPECT_THROW(n.write(tx, "a"), error);
-  EXPECT_EQ(n.look([](engine& e) { return e.hot_slots_used(); }), 0U);
+  EXPECT_EQ(n.look([](engine& e) { return e.used().hot_used(); }), 0U);
   n.write(tx, "b");
   tx.commit();
   EXPECT_EQ(n.deliver(), "b");
@@ -206,7 +206,7 @@ TEST_F(Birth, R1_TheRenewerTakesTheSlotOfALongTransactionBack) {
   n.write(tx, "a");
   n.advance(16s);
   n.renew();
-  EXPECT_EQ(n.look([](engine& e) { return e.hot_slots_used(); }), 0U);
+  EXPECT_EQ(n.look([](engine& e) { return e.used().hot_used(); }), 0U);
   tx.commit();
   EXPECT_EQ(n.deliver(), "");
   n.poll_all();
@@ -222,7 +222,7 @@ TEST_F(Birth, I2_ASavepointThatWasRolledBackIsNotHandedOver) {
   n.write(tx, "c");
   tx.commit();
   EXPECT_THAT(n.deliver_all(), ElementsAre("a", "c"));
-  EXPECT_EQ(n.look([](engine& e) { return e.hot_slots_used(); }), 2U) << "b's slot is free";
+  EXPECT_EQ(n.look([](engine& e) { return e.used().hot_used(); }), 2U) << "b's slot is free";
 }
 
 TEST_F(Birth, I2_AnIdThatIsWrittenAgainAfterASavepointIsDeliveredAsItWasCommitted) {
@@ -252,7 +252,7 @@ TEST_F(Birth, R2_ATransactionThatCannotReportItsEndMakesNoHotEvents) {
       .enlist = [](void*, std::shared_ptr<transaction_observer>) { return false; }};
   auto const e = event::json("t", "1", {.id = "a"});
   n.core->write(transaction_ref{&tx, silent}, std::span{&e, 1});
-  EXPECT_EQ(n.look([](engine& g) { return g.hot_slots_used(); }), 0U);
+  EXPECT_EQ(n.look([](engine& g) { return g.used().hot_used(); }), 0U);
   tx.commit();
   EXPECT_EQ(db.row("a").locked_by, "");
   EXPECT_EQ(n.deliver(), "");
@@ -268,7 +268,7 @@ TEST_F(Birth, I9_WritingOutsideATransactionIsRefusedBeforeAnything) {
     EXPECT_EQ(e.code(), errc::no_transaction);
   }
   EXPECT_FALSE(db.store->inspect().find("a"));
-  EXPECT_EQ(n.look([](engine& g) { return g.hot_slots_used(); }), 0U);
+  EXPECT_EQ(n.look([](engine& g) { return g.used().hot_used(); }), 0U);
 }
 
 TEST_F(Birth, I11_TheNodesOwnLimitsAreChecked) {

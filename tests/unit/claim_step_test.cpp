@@ -178,7 +178,8 @@ TEST_F(ClaimStep, I8_OnlyWhatFitsIsClaimed) {
   for (int i = 0; i < 20; ++i) db.put("e" + std::to_string(i));
   small.open();
   small.poll_all();
-  EXPECT_EQ(small.look([](engine& e) { return e.cold_slots_used(); }), 10U) << "four, four, and the two that still fit";
+  EXPECT_EQ(small.look([](engine& e) { return e.used().cold_used(); }), 10U)
+      << "four, four, and the two that still fit";
   for (int i = 0; i < 2; ++i) small.deliver();
   EXPECT_FALSE(small.poll()) << "a slot is free when the settlement is durable, not before";
   small.settle();

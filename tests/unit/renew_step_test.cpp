@@ -41,7 +41,7 @@ TEST_F(RenewStep, R6_ACallPastItsTimeoutIsACountedFailureAndItsResultIsIgnored) 
   auto const t = n.start();
   n.advance(1001ms);
   n.renew();
-  EXPECT_TRUE(t->stop.stop_requested());
+  EXPECT_TRUE(t->call.stop.stop_requested());
   n.settle();
   EXPECT_EQ(db.row("a").attempts, 1);
   EXPECT_EQ(db.row("a").last_error, "the listener did not answer within 1000 ms");
@@ -76,7 +76,7 @@ TEST_F(RenewStep, R6_ACallWithoutATimeoutIsKeptForAsLongAsItTakes) {
     patient.settle();
   }
   EXPECT_EQ(patient.counters().timed_out, 0U);
-  EXPECT_FALSE(running->stop.stop_requested());
+  EXPECT_FALSE(running->call.stop.stop_requested());
   for (auto const* id : {"running", "queued", "narrow"}) {
     EXPECT_EQ(db.row(id).lease_until, db.clock->now() + 30s) << id;
   }
@@ -155,7 +155,7 @@ TEST_F(RenewStep, I6_ALostLeaseStopsTheCallAndItsResultCountsForNothing) {
   other.open();
   other.poll_all();
   n.renew();
-  EXPECT_TRUE(t->stop.stop_requested());
+  EXPECT_TRUE(t->call.stop.stop_requested());
   n.finish(t, done);
   EXPECT_FALSE(n.settle()) << "nothing to send";
   EXPECT_EQ(n.counters().lost, 1U);

@@ -8,8 +8,17 @@
 namespace outbox::inline v0::core {
 
 bool engine::births_may_be_owned() const noexcept {
-  bool const standing_still = quarantine_ == quarantine::draining || quarantine_ == quarantine::holding;
-  return open_ && settings_.hot_path && active() && !standing_still && stuck_workers_ < settings_.workers;
+  return open_ && settings_.hot_path && active() && !quarantine_.standing_still() && stuck_workers_ < settings_.workers;
+}
+
+// The log hears of a full hot path once, until it has eased.
+bool engine::has_hot_slot(std::size_t bytes) {
+  if (slots_.has_hot(bytes)) return true;
+  counters_.hot_dropped += 1;
+  if (!std::exchange(hot_full_said_, true)) {
+    say(log_level::warning, "the hot path is full: events go through the poller until it is not");
+  }
+  return false;
 }
 
 engine::registration engine::register_births(std::span<event const> events, steady_time now) {
@@ -21,7 +30,7 @@ engine::registration engine::register_births(std::span<event const> events, stea
     event const& e = events[i];
     if (e.delayed()) {
       counters_.hot_skipped_delayed += 1;
-      // An instant is the caller's, so only the store can say how far away it is: the claim will.
+      // The caller gave an instant. Only the store's clock tells how far away it is, so a claim finds out.
       if (e.deliver_after()) r.due_in = std::min(*e.deliver_after(), r.due_in.value_or(*e.deliver_after()));
       if (e.available_at()) r.wake = true;
       continue;
@@ -31,17 +40,8 @@ engine::registration engine::register_births(std::span<event const> events, stea
       r.wake = true;
       continue;
     }
-    auto const bytes = e.size_bytes();
-    if (is_crowded(where)) {
+    if (load_.crowded(where) || !has_hot_slot(e.size_bytes())) {
       r.wake = true;
-      continue;
-    }
-    if (!has_hot_slot(bytes)) {
-      counters_.hot_dropped += 1;
-      r.wake = true;
-      if (!hot_full_said_)
-        say(log_level::warning, "the hot path is full: events go through the poller until it is not");
-      hot_full_said_ = true;
       continue;
     }
     if (!b) {
@@ -51,13 +51,13 @@ engine::registration engine::register_births(std::span<event const> events, stea
       b->spare.push_back({b->token, {}, false});
     }
     auto t = std::make_shared<ticket>(e, row_handle{e.id(), b->token, 0}, where, path::hot);
-    t->lease_end = now + settings_.lease.duration;
+    t->lease_end = now + leases_.duration();
     b->tickets.push_back(t);
     admit(t, stage::registered);
     r.owned[i] = true;
   }
   if (b) {
-    if (hot_full_said_ && hot_used_ < settings_.queue.hot / 2) hot_full_said_ = false;
+    if (slots_.hot_has_eased()) hot_full_said_ = false;
     b->place = births_.insert(births_.end(), b);
     r.birth = b;
     if (has_bug(planted_bug::hot_push_before_commit)) committed(*b, now);
@@ -74,24 +74,24 @@ void engine::end_birth(birth& b) noexcept {
 }
 
 void engine::cancel(birth& b) noexcept {
-  b.spare.clear();  // no row carries the token: nothing will have to be released
+  b.spare.clear();  // no row carries the token, so there is nothing to release
   if (b.open) end_birth(b);
 }
 
 void engine::rolled_back(birth& b) noexcept { cancel(b); }
 
 void engine::committed(birth& b, steady_time now) noexcept {
-  // Past half the lease the row is no longer surely ours for long enough: it is given back, and the poller decides.
-  // So it is if the dispatch lock was lost since, if the node is about to end, or if a claim has met one of the ids.
+  // A commit that comes too late, or after the dispatch lock was lost, or while the node ends, is given back to the
+  // pollers. So is one whose id a claim has met meanwhile.
   bool const superseded = std::ranges::any_of(b.tickets, [](auto const& t) { return t->stage == stage::gone; });
-  bool const late = now - b.began > settings_.lease.duration / 2;
+  bool const late = now - b.began > leases_.birth_limit();
   if (!b.open || !takes_over_ || !active() || superseded || late) return committed_in_part(b, now);
   for (auto const& t : b.tickets) {
     if (t->absent) {
       remove(*t);
       continue;
     }
-    t->limit = end_of(patience_of(*t), now);
+    t->limit = end_of_waiting(*t, now);
     counters_.hot_enqueued += 1;
     move_to(*t, stage::queued);
   }
@@ -100,11 +100,11 @@ void engine::committed(birth& b, steady_time now) noexcept {
   signals_ |= signal_work;
 }
 
-// What there is, is there: it is given back once.
+// The rows that exist are committed for good, so one release is enough.
 void engine::committed_in_part(birth& b, steady_time now) noexcept { doubt_birth(b, now); }
 
-// It may yet be committed, but not for longer than its leases run.
-void engine::in_doubt(birth& b, steady_time now) noexcept { doubt_birth(b, now + 2 * settings_.lease.duration); }
+// It may be committed yet.
+void engine::in_doubt(birth& b, steady_time now) noexcept { doubt_birth(b, now + leases_.doubt_for()); }
 
 void engine::doubt_birth(birth& b, steady_time until) noexcept {
   if (!b.spare.empty()) {
@@ -114,17 +114,15 @@ void engine::doubt_birth(birth& b, steady_time until) noexcept {
   if (b.open) end_birth(b);
   signals_ |= signal_poll;
   if (open_) return;
-  next_renew_ = {};  // nobody polls any more: the renewer gives it back
+  next_renew_ = {};  // the poller has ended, so the renewer releases it
   signals_ |= signal_renew;
 }
 
 void engine::wake(std::optional<steady_time> due) noexcept {
   if (settings_.exclusive && !lock_held_) return;  // a standby asks for the lock at its own pace
   if (!due) {
-    poll_wanted_ = true;
-  } else if (*due < next_poll_) {
-    next_poll_ = *due;
-  } else {
+    pace_.ask();
+  } else if (!pace_.ask_by(*due)) {
     return;
   }
   signals_ |= signal_poll;

@@ -7,15 +7,16 @@
 
 namespace outbox::inline v0::core {
 
-plan<renew_request> engine::plan_renew(steady_time now, bool flush) {
-  // Transactions that take too long are ended here, so that their slots come back; their commit finds it so.
-  while (!births_.empty() && now - births_.front()->began > settings_.lease.duration / 2) end_birth(*births_.front());
+// Ends transactions, calls and waits that take too long. Returns when the next of them will.
+steady_time engine::end_what_is_late(steady_time now) {
+  // The slots of such a transaction are free again. Its commit finds the birth ended and gives the rows back.
+  while (!births_.empty() && now - births_.front()->began > leases_.birth_limit()) end_birth(*births_.front());
 
   auto soonest = steady_time::max();
   for (auto it = running_.begin(); it != running_.end();) {
     ticket& t = **it++;
     if (now >= t.lease_end) ask_stop(t);
-    if (t.answered) continue;
+    if (t.call.phase == listener_call::phase::answered) continue;
     if (now >= t.limit) {
       time_out(t);
     } else {
@@ -35,6 +36,11 @@ plan<renew_request> engine::plan_renew(steady_time now, bool flush) {
     }
   }
   if (gave_back && settings_.in_order) give_back_queued();
+  return soonest;
+}
+
+plan<renew_request> engine::plan_renew(steady_time now, bool flush) {
+  auto const soonest = end_what_is_late(now);
   std::erase_if(doubts_, [&](doubt const& d) { return d.released_once && now >= d.until; });
 
   if (renew_busy_) return {{}, renewer_wakes_ = soonest};
@@ -46,14 +52,14 @@ plan<renew_request> engine::plan_renew(steady_time now, bool flush) {
   request.pauses_version = pauses_version_;
   for (auto const* list : {&hot_, &cold_, &running_, &finished_}) {
     for (auto const& t : *list) {
-      if (t->lost) continue;
+      if (t->hold == hold::lost) continue;
       request.tickets.push_back(t);
       request.rows.push_back(t->handle);
     }
   }
   for (auto const& d : doubts_) request.doubts.push_back(d.token);
   renew_busy_ = true;
-  next_renew_ = now + settings_.lease.duration / 4;
+  next_renew_ = now + leases_.renew_every();
   renewer_wakes_ = soonest;
   return {std::move(request)};
 }
@@ -61,27 +67,27 @@ plan<renew_request> engine::plan_renew(steady_time now, bool flush) {
 void engine::apply_renewed(renew_request const& sent, std::vector<bool> const& kept, steady_time now) {
   assert(kept.size() == sent.rows.size());
   renew_busy_ = false;
-  store_answered(renew_health_, now);
+  store_answered(request_kind::renew, now);
   for (std::size_t i = 0; i < sent.tickets.size(); ++i) {
     ticket& t = *sent.tickets[i];
-    // What the settler took, or another claim of our own renamed, is not this reply's to judge.
+    // The reply says nothing about a ticket that the settler has taken or that a new claim gave another token.
     if (t.stage == stage::gone || t.stage == stage::settling || t.handle.token != sent.rows[i].token) continue;
     if (kept[i]) {
-      if (sent.sent >= doubted_at_) t.unproven = false;
-      t.lease_end = std::max(t.lease_end, sent.sent + settings_.lease.duration);
+      if (sent.sent >= doubted_at_) t.hold = hold::sure;
+      t.lease_end = std::max(t.lease_end, sent.sent + leases_.duration());
     } else if (t.stage == stage::running) {
-      t.lost = true;
+      t.hold = hold::lost;
       ask_stop(t);
     } else {
       remove_lost(t);
     }
   }
-  // What could not be settled is lost: nothing is left that would tell.
-  if (finished_.empty() && settling_.empty()) store_answered(settle_health_, now);
+  // If everything that could not be settled is lost, no settlement is left that could succeed.
+  if (finished_.empty() && settling_.empty()) store_answered(request_kind::settle, now);
   signals_ |= signal_work | signal_poll;
 }
 
-// It is tried again with the next renewal: nothing that is held depends on it.
+// The next renewal tries it again. Nothing that the node holds depends on it.
 void engine::apply_heartbeat_failure(error const& e) {
   counters_.store_errors += 1;
   if (heartbeat_said_ == e.what()) return;
@@ -99,18 +105,16 @@ void engine::forget_doubts(std::span<owner_token const> released) {
   std::erase_if(doubts_, [&](doubt const& d) { return std::ranges::find(released, d.token) != released.end(); });
 }
 
-// Somebody has written to the table by hand. What can be read holds, the rest holds up nothing.
+// Entries that were written by hand may be unreadable. The readable ones hold, the others are ignored.
 void engine::note_ignored_pauses(std::size_t entries) {
   if (std::exchange(ignored_pauses_, entries) == entries || entries == 0) return;
   say(log_level::warning, "what is paused has " + std::to_string(entries) +
                               " entries that no event can match, or cannot be read: they are ignored");
 }
 
-void engine::apply_heartbeat() noexcept { heartbeat_said_.clear(); }
-
 void engine::apply_doubts_released(renew_request const& sent, steady_time now) {
   note_released(sent.doubts);
-  store_answered(release_health_, now);
+  store_answered(request_kind::release, now);
 }
 
 void engine::note_released(std::span<owner_token const> tokens) {
@@ -121,7 +125,7 @@ void engine::note_released(std::span<owner_token const> tokens) {
 
 void engine::apply_renew_failure(renew_request const& /*sent*/, error const& e, steady_time now) {
   renew_busy_ = false;
-  next_renew_ = std::min(next_renew_, store_failed(renew_health_, e, "renew leases", now));
+  next_renew_ = std::min(next_renew_, store_failed(request_kind::renew, e, "renew leases", now));
   signals_ |= signal_renew;
 }
 

@@ -11,8 +11,13 @@ namespace {
 
 constexpr std::size_t max_error_characters = 4000;
 
-// A wait that nobody means to end: it keeps the arithmetic of clocks defined.
+// Longer waits are shortened to this, which keeps the arithmetic of clocks defined.
 constexpr milliseconds longest_wait = std::chrono::hours{24 * 3650};
+
+// A timeout of 0: never.
+steady_time end_of(milliseconds timeout, steady_time now) noexcept {
+  return timeout.count() == 0 ? steady_time::max() : now + timeout;
+}
 
 milliseconds sensible(milliseconds wait) noexcept { return std::clamp(wait, milliseconds{0}, longest_wait); }
 
@@ -29,56 +34,14 @@ retry_policy const& engine::retry_of(ticket const& t) const noexcept {
   return t.route != nullptr && t.route->options.retry ? *t.route->options.retry : settings_.retry;
 }
 
-// 0: there is none.
+// Returns 0 if there is none.
 milliseconds engine::timeout_of(ticket const& t) const noexcept {
   return t.route != nullptr && t.route->options.timeout ? *t.route->options.timeout : settings_.listener_timeout;
 }
 
-bool engine::has_room(route const* where) const noexcept {
-  return where == nullptr || !where->options.max_in_flight || in_flight_[where->index] < *where->options.max_in_flight;
-}
-
-// How many events of a route with a limit may wait in the node: twice its limit is enough to go on with; and those that
-// wait and those that run together take no more than half of the slots, so that other routes have the rest.
-std::size_t engine::room_of(route const& where) const noexcept {
-  auto const half = std::max<std::size_t>(1, settings_.queue.cold / 2);
-  auto const running = std::min(half, in_flight_[where.index]);
-  return std::min(2 * *where.options.max_in_flight, half - running);
-}
-
-bool engine::is_crowded(route const* where) noexcept {
-  if (where == nullptr || !where->options.max_in_flight) return false;
-  bool const crowded = queued_[where->index] >= room_of(*where);
-  if (crowded) crowded_[where->index] = true;
-  return crowded;
-}
-
-// It was left out of claims; when half of its room is free, the poller looks for more of it.
-void engine::look_at_crowd(route const* where) noexcept {
-  if (where == nullptr || !crowded_[where->index]) return;
-  auto const room = room_of(*where);
-  if (room == 0 || queued_[where->index] * 2 >= room + 1) return;
-  crowded_[where->index] = false;
-  wake();
-}
-
-void engine::count_queued(ticket const& t, int by) noexcept {
-  if (t.route == nullptr || !t.route->options.max_in_flight) return;
-  auto& count = queued_[t.route->index];
-  count = by > 0 ? count + 1 : count - 1;
-  look_at_crowd(t.route);
-}
-
-// How long an event may wait in its queue. Where few may run at a time, those before it have a right to theirs.
-milliseconds engine::patience_of(ticket const& t) const noexcept {
-  auto const timeout = timeout_of(t);
-  if (t.route == nullptr || !t.route->options.max_in_flight) return timeout;
-  return timeout * static_cast<std::int64_t>(
-                       std::min<std::size_t>(1000, 2 + queued_[t.route->index] / *t.route->options.max_in_flight));
-}
-
-steady_time engine::end_of(milliseconds timeout, steady_time now) noexcept {
-  return timeout.count() == 0 ? steady_time::max() : now + timeout;
+// When an event that begins to wait is given back unless it has started.
+steady_time engine::end_of_waiting(ticket const& t, steady_time now) const noexcept {
+  return end_of(timeout_of(t) * static_cast<std::int64_t>(load_.rounds_before(t.route)), now);
 }
 
 bool engine::is_paused(ticket const& t) const noexcept {
@@ -86,11 +49,11 @@ bool engine::is_paused(ticket const& t) const noexcept {
 }
 
 bool engine::may_begin(ticket const& t, steady_time now) const noexcept {
-  return t.lease_end - now > settings_.lease.duration / 3;
+  return t.lease_end - now > leases_.start_margin();
 }
 
-// The first event of a queue that may start. Leases of one queue are renewed together, so its head speaks for all: in
-// the last third nothing new starts.
+// Returns the first event of a queue that may start. Leases of one queue are renewed together, so if the lease of the
+// first is too short, so are the others.
 ticket* engine::next_of(ticket_list& queue, steady_time now) {
   for (auto it = queue.begin(); it != queue.end();) {
     ticket& t = **it++;
@@ -98,7 +61,7 @@ ticket* engine::next_of(ticket_list& queue, steady_time now) {
     if (is_paused(t)) {
       give_back(t);  // its commit, or its claim, came after the pause
       if (settings_.in_order) return give_back_queued(), nullptr;
-    } else if (has_room(t.route)) {
+    } else if (load_.has_room(t.route)) {
       return &t;
     }
   }
@@ -107,20 +70,16 @@ ticket* engine::next_of(ticket_list& queue, steady_time now) {
 
 void engine::begin(ticket& t, steady_time now) {
   t.limit = end_of(timeout_of(t), now);
-  t.stop = std::stop_source{};
-  t.stop_asked = false;
-  t.on_worker = true;
-  t.leads = false;
-  t.in_call = t.route != nullptr;
-  if (t.in_call) in_flight_[t.route->index] += 1;
+  t.call = {.phase = listener_call::phase::on_worker, .counted = t.route != nullptr, .stop = std::stop_source{}};
+  if (t.call.counted) load_.call_began(*t.route);
   move_to(t, stage::running);
   if (t.limit < renewer_wakes_) signals_ |= signal_renew;
 }
 
 assignment engine::start_next(steady_time now) {
-  // In order, the one before must be settled for good.
+  // An ordered node starts an event when the one before is settled.
   if (settings_.in_order && !(running_.empty() && finished_.empty() && settling_.empty())) return {};
-  // Two of three turns are the hot queue's; a turn that finds nothing is the other queue's.
+  // Two of three turns belong to the hot queue. A turn that finds nothing goes to the other queue.
   bool const hot_turn = turn_ % 3 != 2;
   ticket_list* queue = hot_turn ? &hot_ : &cold_;
   ticket* t = next_of(*queue, now);
@@ -132,15 +91,15 @@ assignment engine::start_next(steady_time now) {
   ++turn_;
   assignment a{*t->place, {}};
   begin(*t, now);
-  t->leads = true;
+  t->call.leads = true;
   if (t->route != nullptr && t->route->max_batch > 1) gather_batch(a, *queue, now);
   return a;
 }
 
-// Whatever waits for the same listener goes with it.
+// The events that wait for the same batch listener go with the first one.
 void engine::gather_batch(assignment& a, ticket_list& queue, steady_time now) {
   route const* const where = a.first->route;
-  for (auto it = queue.begin(); it != queue.end() && a.rest.size() + 1 < where->max_batch && has_room(where);) {
+  for (auto it = queue.begin(); it != queue.end() && a.rest.size() + 1 < where->max_batch && load_.has_room(where);) {
     ticket_ptr const t = *it++;
     if (t->route != where || is_paused(*t) || !may_begin(*t, now)) continue;
     begin(*t, now);
@@ -149,36 +108,44 @@ void engine::gather_batch(assignment& a, ticket_list& queue, steady_time now) {
 }
 
 void engine::end_call(ticket& t) noexcept {
-  if (!std::exchange(t.in_call, false)) return;
-  in_flight_[t.route->index] -= 1;
-  if (!t.route->options.max_in_flight) return;
-  look_at_crowd(t.route);
-  signals_ |= signal_work;
+  if (!std::exchange(t.call.counted, false)) return;
+  if (load_.call_ended(*t.route)) wake();
+  if (t.route->options.max_in_flight) signals_ |= signal_work;
+}
+
+// The worker of a call that timed out is free again.
+void engine::worker_returned(ticket const& t) noexcept {
+  if (t.call.leads) stuck_workers_ -= 1;
+  signals_ |= signal_poll;
 }
 
 void engine::detach(ticket& t) {
-  t.on_worker = false;
-  if (!t.timed_out) return;
+  t.call.phase = listener_call::phase::waiting;
+  if (!t.call.timed_out) return;
   end_call(t);
-  if (t.leads) stuck_workers_ -= 1;
-  signals_ |= signal_poll;
+  worker_returned(t);
+}
+
+void engine::answer_arrived(ticket& t) noexcept { t.call.phase = listener_call::phase::answered; }
+
+void engine::remember(ticket& t, std::string&& progress) noexcept {
+  if (t.stage == stage::running && !t.call.timed_out) t.progress = std::move(progress);
 }
 
 void engine::finish(ticket& t, verdict v, steady_time /*now*/) {
   end_call(t);
-  if (t.timed_out) {
+  auto const phase = std::exchange(t.call.phase, listener_call::phase::none);
+  if (t.call.timed_out) {
     counters_.late_results += 1;
-    if (!std::exchange(t.on_worker, false)) return;
-    if (t.leads) stuck_workers_ -= 1;
-    signals_ |= signal_poll;
+    if (phase == listener_call::phase::on_worker) worker_returned(t);
     return;
   }
   if (t.stage != stage::running) return;
-  if (t.lost) return remove_lost(t);
+  if (t.hold == hold::lost) return remove_lost(t);
   decide(t, std::move(v));
   move_to(t, stage::finished);
   signals_ |= signal_settle;
-  // In order, nothing overtakes an event that is not finished for good.
+  // On an ordered node nothing overtakes an event that is not DONE or DEAD.
   auto const what = t.settlement.outcome;
   if (settings_.in_order && what != outcome::delivered && what != outcome::dead) give_back_queued();
 }
@@ -189,10 +156,10 @@ void engine::decide(ticket& t, verdict v) {
                  [&](done_t) { t.settlement.outcome = outcome::delivered; },
                  [&](defer& d) {
                    t.settlement.outcome = outcome::defer;
-                   // Without a delay it would come back at once, for ever, since nothing is counted.
+                   // Without a delay the event would come back at once, for ever, because nothing is counted.
                    t.settlement.delay = d.delay.count() > 0 ? sensible(d.delay) : retry_of(t).backoff.base;
                    t.settlement.error = scrub(d.reason, max_error_characters);
-                   // In order, a row that waits is told by its error from one that was born with a delay.
+                   // In order, its error distinguishes a row that waits from one that was written with a delay.
                    if (settings_.in_order && t.settlement.error.empty()) t.settlement.error = "deferred";
                  },
                  [&](failed& f) { decide_failure(t, std::move(f.reason), f.after); },
@@ -220,17 +187,16 @@ void engine::decide_failure(ticket& t, std::string reason, std::optional<millise
 }
 
 void engine::time_out(ticket& t) {
-  t.timed_out = true;
+  t.call.timed_out = true;
   ask_stop(t);
-  if (t.on_worker) {
-    if (t.leads) stuck_workers_ += 1;
+  if (t.call.phase == listener_call::phase::on_worker) {
+    if (t.call.leads) stuck_workers_ += 1;
   } else {
     end_call(t);
   }
   counters_.timed_out += 1;
-  // A suspect must not wait for a call that may never end.
-  if (quarantine_ == quarantine::waiting || quarantine_ == quarantine::draining) quarantine_ = quarantine::none;
-  if (t.lost) return remove_lost(t);
+  quarantine_.give_up();
+  if (t.hold == hold::lost) return remove_lost(t);
   auto const limit = timeout_of(t).count();
   say(log_level::warning,
       "listener '" + (t.route == nullptr ? std::string{"none"} : t.route->name) + "' has not answered for event " +

@@ -8,7 +8,7 @@
 #include <outbox/delivery.hpp>
 #include <string>
 
-#include "core/engine/engine.hpp"
+#include "core/engine/ticket.hpp"
 
 namespace outbox::inline v0::core {
 

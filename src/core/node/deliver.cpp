@@ -59,7 +59,7 @@ delivery node_core::delivery_of(ticket const& t) const {
           .deadline = t.limit,
           .path = t.path,
           .maybe_duplicate = t.crashes > 0 || t.attempts > 0 || t.tried,
-          .stop = t.stop.get_token()};
+          .stop = t.call.stop.get_token()};
 }
 
 // True if the listener is to be called; else what was thrown stands in its stead.
@@ -201,12 +201,12 @@ void node_core::dropped(answer_entry& entry) noexcept {
 
 void node_core::remember(ticket& t, std::string&& progress) noexcept {
   std::lock_guard const lock{mutex_};
-  if (t.stage == stage::running && !t.timed_out) t.progress = std::move(progress);
+  engine_.remember(t, std::move(progress));
 }
 
 // Under the lock.
 void node_core::enqueue_answer(answer_entry& entry) noexcept {
-  entry.front()->ticket->answered = true;
+  engine_.answer_arrived(*entry.front()->ticket);
   answers_.splice(answers_.end(), entry);
 }
 

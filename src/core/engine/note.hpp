@@ -1,0 +1,17 @@
+// A line for the log that the engine leaves to the node's threads.
+#pragma once
+
+#include <outbox/log.hpp>
+#include <string>
+#include <string_view>
+
+namespace outbox::inline v0::core {
+
+/// Written when no lock is held. The log limits lines of one kind; an empty kind limits only repetitions of the text.
+struct note {
+  log_level level{};
+  std::string text{};
+  std::string_view kind{};
+};
+
+}  // namespace outbox::inline v0::core
