@@ -22,30 +22,25 @@
 
 namespace outbox::inline v0 {
 
-/// How one route differs from its node.
+/// How one route differs from its node. The last argument of `on` and `on_batch`.
 struct route_options {
-  /// In logs. Default: the event type.
+  /// The name of the route in logs and metrics. Default: the event type.
   std::string name{};
 
   /// How long a call may take. Default: the node's `listener_timeout`. 1 ms … 24 h, or 0: no limit.
   std::optional<std::chrono::milliseconds> timeout{};
 
-  /// Default: the node's `retry`. Not for `ordered`, which tries once.
+  /// How often a failed event is tried. Default: the node's `retry`. Refused by `ordered`, which tries once.
   std::optional<retry_policy> retry{};
 
-  /// Calls at a time, so that a listener that is slow or asynchronous leaves room for others: while twice as many wait
-  /// in the node, or those that wait and those that run take half of `queue.cold`, claims leave its rows and births of
-  /// it go through the table. Default: no limit but the node's workers and queues. At least 1. Not for `ordered`.
+  /// Events at a time. Default: no limit except the node's workers and queues. At least 1. Refused by `ordered`. Set it
+  /// for a listener that is slow or asynchronous, so that it leaves room for others: while twice as many events wait in
+  /// the node, or those that wait and those that run take half of `queue.cold`, claims leave out the rows of this route
+  /// and its births go through the table.
   std::optional<std::size_t> max_in_flight{};
-};
 
-/// How a route that takes several events at once differs from its node.
-struct batch_options {
-  std::string name{};                                  ///< As in `route_options`.
-  std::optional<std::chrono::milliseconds> timeout{};  ///< For the whole call.
-  std::optional<retry_policy> retry{};                 ///< As in `route_options`.
-  std::optional<std::size_t> max_in_flight{};          ///< Events at a time.
-  std::size_t max_batch = 100;                         ///< Events per call. Default 100. 1 … 10,000.
+  /// Events per call of a batch listener. Default 100. 1 … 10,000. `on` refuses it with `error` (invalid_option).
+  std::optional<std::size_t> max_batch{};
 };
 
 namespace detail {
@@ -115,7 +110,7 @@ class OUTBOX_CORE_EXPORT listeners {
   /// A listener that takes as many events as are waiting, up to `max_batch`: `f(std::span<delivery const>)` returns one
   /// result per event, in order. What it throws, or another number of results, is a failure of them all.
   template <class F>
-  listeners& on_batch(type_name event_type, F f, batch_options options = {}) {
+  listeners& on_batch(type_name event_type, F f, route_options options = {}) {
     constexpr bool fits = std::is_invocable_r_v<std::vector<result>, F&, std::span<delivery const>>;
     static_assert(fits,
                   "a batch listener takes (std::span<outbox::delivery const>) and returns a std::vector of one "
@@ -129,7 +124,7 @@ class OUTBOX_CORE_EXPORT listeners {
 
   /// The same, typed: `f(std::span<T const>, std::span<delivery const>)`.
   template <class T, class F>
-  listeners& on_batch(F f, batch_options options = {}) {
+  listeners& on_batch(F f, route_options options = {}) {
     constexpr bool fits = std::is_invocable_r_v<std::vector<result>, F&, std::span<T const>, std::span<delivery const>>;
     detail::check_event_type<T>();
     static_assert(!typed_event<T> || fits,
@@ -158,7 +153,7 @@ class OUTBOX_CORE_EXPORT listeners {
   listeners& add(std::string_view aggregate_type, std::string_view event_type, std::unique_ptr<detail::handler> h,
                  route_options options);
   listeners& add_batch(std::string_view aggregate_type, std::string_view event_type,
-                       std::unique_ptr<detail::batch_handler> h, batch_options options);
+                       std::unique_ptr<detail::batch_handler> h, route_options options);
 
   [[nodiscard]] detail::routes& routes();  ///< Throws `error` (lifecycle) if this was moved from.
 

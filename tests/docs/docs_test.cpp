@@ -596,26 +596,15 @@ option_list options_of(outbox::event_options const& o) {
 }
 
 option_list options_of(outbox::route_options const& o) {
-  auto const& [name, timeout, retry, max_in_flight] = o;
-  return {{"name", unset(name.empty(), "the event type")},
-          {"timeout", unset(!timeout, "the node's `listener_timeout`")},
-          {"retry", unset(!retry, "the node's `retry`")},
-          {"max_in_flight", unset(!max_in_flight, "no limit")}};
-}
-
-option_list options_of(outbox::batch_options const& o) {
   auto const& [name, timeout, retry, max_in_flight, max_batch] = o;
   return {{"name", unset(name.empty(), "the event type")},
           {"timeout", unset(!timeout, "the node's `listener_timeout`")},
           {"retry", unset(!retry, "the node's `retry`")},
           {"max_in_flight", unset(!max_in_flight, "no limit")},
-          {"max_batch", text(max_batch)}};
+          {"max_batch", unset(!max_batch, "100 for `on_batch`")}};
 }
 
-// The same fields in the same order.
-template <class Options>
-  requires(std::same_as<Options, outbox::single_node_options> || std::same_as<Options, outbox::multi_node_options>)
-option_list options_of(Options const& o) {
+option_list options_of(outbox::node_options const& o) {
   auto const& [store, listeners, workers, name, poll, retry, queue, lease, listener_timeout, hot_path, unroutable,
                limits, stop_timeout, stop_queued, log, metrics, clock, purge, hook, interceptors] = o;
   return {{"store", unset(!store, "none")},
@@ -728,7 +717,6 @@ TEST(Docs, OptionsAreCompleteAndHaveTheDefaultsOfTheHeaders) {
   expect_section<outbox::event_limits>("event_limits");
   expect_section<outbox::event_options>("event_options");
   expect_section<outbox::route_options>("route_options");
-  expect_section<outbox::batch_options>("batch_options");
   expect_section<outbox::sqlite::options>("sqlite::options");
   expect_section<outbox::postgres::options>("Options", "reference/postgres.md");
   expect_section<outbox::memory::options>("memory::options");

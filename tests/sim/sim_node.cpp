@@ -26,6 +26,7 @@ core::node_settings sim_node::make_settings() {
   auto const& p = world_.settings();
   core::node_settings s;
   s.store = store_;
+  s.log = nullptr;
   listeners routes;
   routes.on("sim.event", [this](delivery const&) { return behave(); });
   routes.on("sim.fan_out",
@@ -42,17 +43,17 @@ core::node_settings sim_node::make_settings() {
   s.mode = p.ordered ? node_mode::ordered : p.exclusive ? node_mode::single_node : node_mode::multi_node;
   s.name = incarnation_;
   s.clock = world_.clock();
-  s.engine.incarnation = incarnation_;
-  s.engine.exclusive = p.exclusive;
-  s.engine.in_order = p.ordered;
-  s.engine.hot_path = !p.ordered;
-  s.engine.workers = p.workers;
-  s.engine.poll = {.every = p.poll_every, .batch = p.batch};
-  s.engine.retry = {.max_attempts = p.max_attempts, .backoff = {.base = 100ms, .cap = 2s}};
-  s.engine.queue = {.hot = p.hot, .cold = p.cold, .bytes = p.bytes};
-  s.engine.lease = {.duration = p.lease, .max_crashes = p.max_crashes};
-  s.engine.listener_timeout = p.timeout;
-  s.engine.seed = world_.random().next();
+  s.incarnation = incarnation_;
+  s.exclusive = p.exclusive;
+  s.in_order = p.ordered;
+  s.hot_path = !p.ordered;
+  s.workers = p.workers;
+  s.poll = {.every = p.poll_every, .batch = p.batch};
+  s.retry = {.max_attempts = p.max_attempts, .backoff = {.base = 100ms, .cap = 2s}};
+  s.queue = {.hot = p.hot, .cold = p.cold, .bytes = p.bytes};
+  s.lease = {.duration = p.lease, .max_crashes = p.max_crashes};
+  s.listener_timeout = p.timeout;
+  s.seed = world_.random().next();
   if (p.follow_up > 0) s.hook = std::make_shared<following_hook>(world_, index_);
   return s;
 }
@@ -314,8 +315,8 @@ void sim_node::end_listener(std::list<call>::iterator c) {
   bool const ends = std::holds_alternative<done_t>(answer) || std::holds_alternative<dead>(answer);
   world_.trace(index_, "listener of " + t->event.id() + " ends" +
                            (t->call.timed_out ? " too late"
-                            : ends       ? ""
-                                         : ", to be tried again"));
+                            : ends            ? ""
+                                              : ", to be tried again"));
   world_.judge().listener_ends(t->event.id(), c->epoch, ends);
   calls_.erase(c);
   --busy_workers_;

@@ -52,7 +52,7 @@ TEST_F(Birth, I2_ARolledBackEventIsNeverHandedOver) {
 }
 
 TEST_F(Birth, I8_WithoutASlotTheEventIsThePollers) {
-  stepper small{db, "s", [](node_settings& s) { s.engine.queue.hot = 2; }};
+  stepper small{db, "s", [](node_settings& s) { s.queue.hot = 2; }};
   small.open();
   small.poll_all();
   memory::transaction tx{*db.store};
@@ -66,7 +66,7 @@ TEST_F(Birth, I8_WithoutASlotTheEventIsThePollers) {
 }
 
 TEST_F(Birth, I8_BytesCountToo) {
-  stepper small{db, "s", [](node_settings& s) { s.engine.queue.bytes = 64 << 10; }};
+  stepper small{db, "s", [](node_settings& s) { s.queue.bytes = 64 << 10; }};
   small.open();
   memory::transaction tx{*db.store};
   auto const large = event::json("t", '"' + std::string(20 << 10, 'x') + '"', {.id = "a"});
@@ -78,7 +78,7 @@ TEST_F(Birth, I8_BytesCountToo) {
 }
 
 TEST_F(Birth, R1_TheFullHotPathIsSaidOnce) {
-  stepper small{db, "s", [](node_settings& s) { s.engine.queue.hot = 1; }};
+  stepper small{db, "s", [](node_settings& s) { s.queue.hot = 1; }};
   small.open();
   for (auto const* id : {"a", "b", "c"}) small.commit(id);
   EXPECT_EQ(small.counters().hot_dropped, 2U);
@@ -113,8 +113,8 @@ TEST_F(Birth, R1_ANodeThatDoesNotRunOwnsNothing) {
 
 TEST_F(Birth, R1_TheHotPathCanBeOff) {
   stepper cold{db, "cold", [](node_settings& s) {
-                 s.engine.hot_path = false;
-                 s.engine.queue.hot = 1;
+                 s.hot_path = false;
+                 s.queue.hot = 1;
                }};
   cold.open();
   cold.poll_all();

@@ -172,8 +172,8 @@ TEST_F(SlowClaims, R3_WhatWasPausedIsNotBehindTheFloor) {
 
 TEST_F(ClaimStep, I8_OnlyWhatFitsIsClaimed) {
   stepper small{db, "s", [](node_settings& s) {
-                  s.engine.queue.cold = 10;
-                  s.engine.poll.batch = 4;
+                  s.queue.cold = 10;
+                  s.poll.batch = 4;
                 }};
   for (int i = 0; i < 20; ++i) db.put("e" + std::to_string(i));
   small.open();
@@ -368,8 +368,8 @@ TEST_F(ClaimStep, R8_ARowThatIsDueInADistantFutureMakesNobodySpin) {
 
 TEST_F(ClaimStep, I8_OneSlowEventDoesNotStopTheClaims) {
   stepper small{db, "s", [](node_settings& s) {
-                  s.engine.queue.cold = 50;
-                  s.engine.poll.batch = 50;
+                  s.queue.cold = 50;
+                  s.poll.batch = 50;
                 }};
   small.open();
   db.put("slow");
@@ -384,7 +384,7 @@ TEST_F(ClaimStep, I8_OneSlowEventDoesNotStopTheClaims) {
 TEST_F(ClaimStep, I3_NoSuspectIsClaimedBesideACallThatHangs) {
   db.put("suspect");
   crash_holders(2);
-  stepper two{db, "two", [](node_settings& s) { s.engine.workers = 2; }};
+  stepper two{db, "two", [](node_settings& s) { s.workers = 2; }};
   two.open();
   db.put("hangs", "quick");
   two.poll();
@@ -436,7 +436,7 @@ TEST_F(ClaimStep, R12_WithoutAListenerTheEventIsDead) {
 }
 
 TEST_F(ClaimStep, R12_OrItIsLeftForANodeThatKnowsIt) {
-  stepper patient{db, "p", [](node_settings& s) { s.engine.unroutable = unroutable::defer; }};
+  stepper patient{db, "p", [](node_settings& s) { s.unroutable = unroutable::defer; }};
   patient.open();
   db.put("a", "nobody.listens");
   patient.poll_all();
@@ -778,7 +778,7 @@ TEST_F(ClaimStep, ALimitedRouteTakesAtMostHalfOfTheSlots) {
                  l.on("slow", [](delivery const&) {}, {.max_in_flight = 400});
                  l.on("t", [](delivery const&) {});
                  s.routes = l.release();
-                 s.engine.workers = 1000;
+                 s.workers = 1000;
                }};
   wide.open();
   for (int i = 0; i < 2000; ++i) db.put("s" + std::to_string(i), "slow");

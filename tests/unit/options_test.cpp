@@ -49,21 +49,21 @@ TEST(Options, DefaultsAreTheSeeds) {
 }
 
 TEST(Options, EveryModeHasTheDefaultsOfItsRowInTheSeeds) {
-  auto const single = core::settings_of(single_node_options{.store = memory::open()});
-  EXPECT_TRUE(single.engine.hot_path);
-  EXPECT_TRUE(single.engine.exclusive);
-  EXPECT_EQ(single.engine.workers, 4U);
-  EXPECT_EQ(single.engine.retry.max_attempts, 10);
-  auto const multi = core::settings_of(multi_node_options{.store = memory::open()});
-  EXPECT_TRUE(multi.engine.hot_path);
-  EXPECT_FALSE(multi.engine.exclusive);
-  EXPECT_EQ(multi.engine.workers, 4U);
-  EXPECT_EQ(multi.engine.retry.max_attempts, 10);
+  auto const single = core::settings_of({.store = memory::open()}, node_mode::single_node);
+  EXPECT_TRUE(single.hot_path);
+  EXPECT_TRUE(single.exclusive);
+  EXPECT_EQ(single.workers, 4U);
+  EXPECT_EQ(single.retry.max_attempts, 10);
+  auto const multi = core::settings_of({.store = memory::open()}, node_mode::multi_node);
+  EXPECT_TRUE(multi.hot_path);
+  EXPECT_FALSE(multi.exclusive);
+  EXPECT_EQ(multi.workers, 4U);
+  EXPECT_EQ(multi.retry.max_attempts, 10);
   auto const ordered = core::settings_of(ordered_options{.store = memory::open()});
-  EXPECT_FALSE(ordered.engine.hot_path);
-  EXPECT_TRUE(ordered.engine.exclusive);
-  EXPECT_EQ(ordered.engine.workers, 1U);
-  EXPECT_EQ(ordered.engine.retry.max_attempts, 1);
+  EXPECT_FALSE(ordered.hot_path);
+  EXPECT_TRUE(ordered.exclusive);
+  EXPECT_EQ(ordered.workers, 1U);
+  EXPECT_EQ(ordered.retry.max_attempts, 1);
   EXPECT_EQ(age_purge_options{}.keep, 7 * 24h);
   EXPECT_FALSE(purge_options{}.dead) << "what died stays until somebody looks at it";
   EXPECT_EQ(age_purge_options{}.batch, 500U);

@@ -7,11 +7,11 @@ namespace {
 using namespace spi;
 
 void in_order(node_settings& s) {
-  s.engine.exclusive = true;
-  s.engine.in_order = true;
-  s.engine.hot_path = false;
-  s.engine.workers = 1;
-  s.engine.retry.max_attempts = 1;
+  s.exclusive = true;
+  s.in_order = true;
+  s.hot_path = false;
+  s.workers = 1;
+  s.retry.max_attempts = 1;
   s.mode = node_mode::ordered;
 }
 

@@ -60,7 +60,7 @@ TEST_F(RenewStep, R6_ACallWithoutATimeoutIsKeptForAsLongAsItTakes) {
                     l.on("quick", [](delivery const&) {}, {.timeout = 1s});
                     l.on("narrow", [](delivery const&) {}, {.max_in_flight = 1});
                     s.routes = l.release();
-                    s.engine.listener_timeout = 0ms;
+                    s.listener_timeout = 0ms;
                   }};
   patient.open();
   for (auto const* id : {"running", "queued"}) db.put(id);
@@ -115,7 +115,7 @@ TEST_F(RenewStep, R6_TheRenewerIsWokenForAShortTimeout) {
 }
 
 TEST_F(RenewStep, R6_AQueuedEventIsReleasedUncountedAtItsTimeout) {
-  stepper one{db, "one", [](node_settings& s) { s.engine.listener_timeout = 60s; }};
+  stepper one{db, "one", [](node_settings& s) { s.listener_timeout = 60s; }};
   one.open();
   one.commit("a");
   for (int i = 0; i < 8; ++i) {
@@ -129,7 +129,7 @@ TEST_F(RenewStep, R6_AQueuedEventIsReleasedUncountedAtItsTimeout) {
 }
 
 TEST_F(RenewStep, R6_ANodeWhoseWorkersAllHangTakesNothingMore) {
-  stepper two{db, "two", [](node_settings& s) { s.engine.workers = 2; }};
+  stepper two{db, "two", [](node_settings& s) { s.workers = 2; }};
   two.open();
   for (auto const* id : {"a", "b", "c"}) db.put(id, "quick");
   two.poll_all();

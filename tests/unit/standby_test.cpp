@@ -7,7 +7,7 @@ namespace {
 using namespace spi;
 
 void exclusive(node_settings& s) {
-  s.engine.exclusive = true;
+  s.exclusive = true;
   s.mode = node_mode::single_node;
 }
 

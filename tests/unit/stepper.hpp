@@ -56,9 +56,9 @@ inline node_settings step_settings(std::shared_ptr<outbox::store> store, std::sh
   l.on("quick", [](delivery const&) {}, {.timeout = 1s, .retry = retry_policy{.max_attempts = 2}});
   s.routes = l.release();
   s.clock = std::move(c);
-  s.engine.incarnation = std::move(name);
-  s.engine.lease = {.duration = 30s, .max_crashes = 3};
-  s.engine.retry = {.max_attempts = 3, .backoff = {.base = 200ms, .cap = 60s}};
+  s.incarnation = std::move(name);
+  s.lease = {.duration = 30s, .max_crashes = 3};
+  s.retry = {.max_attempts = 3, .backoff = {.base = 200ms, .cap = 60s}};
   return s;
 }
 

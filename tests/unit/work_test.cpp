@@ -131,7 +131,7 @@ TEST_F(Work, ARouteHasItsOwnPatience) {
 class OwnPolicy : public Work {
  protected:
   row_view failing(std::function<std::chrono::milliseconds(std::int32_t)> delay, int times, result const& r) {
-    stepper m{db, "m", [&](node_settings& s) { s.engine.retry.delay = std::move(delay); }};
+    stepper m{db, "m", [&](node_settings& s) { s.retry.delay = std::move(delay); }};
     m.open();
     db.put("a");
     for (int i = 0; i < times; ++i) {
@@ -214,7 +214,7 @@ TEST_F(Work, ABatchThatHangsIsOneWorkerThatHangs) {
               listeners l;
               l.on_batch("t", [](std::span<delivery const> batch) { return std::vector<result>(batch.size(), done); });
               s.routes = l.release();
-              s.engine.workers = 4;
+              s.workers = 4;
             }};
   b.open();
   for (int i = 0; i < 10; ++i) b.commit("e" + std::to_string(i));

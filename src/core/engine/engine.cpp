@@ -8,13 +8,13 @@
 
 namespace outbox::inline v0::core {
 
-engine::engine(engine_settings settings, detail::routes const& routes)
-    : settings_{std::move(settings)},
+engine::engine(node_settings const& settings)
+    : settings_{settings},
       leases_{settings_.lease.duration},
-      routes_{routes},
+      routes_{*settings_.routes},
       random_{settings_.seed},
       slots_{settings_.queue},
-      load_{routes.count, settings_.queue.cold} {}
+      load_{settings_.routes->count, settings_.queue.cold} {}
 
 void engine::open(steady_time now) {
   open_ = takes_over_ = true;

@@ -52,7 +52,8 @@ struct registration {
 
 class engine {
  public:
-  engine(engine_settings settings, detail::routes const& routes);
+  /// `settings` must outlive the engine.
+  explicit engine(node_settings const& settings);
 
   // Life.
   void open(steady_time now);                                            ///< Births may be owned, the poller may claim.
@@ -125,7 +126,7 @@ class engine {
   [[nodiscard]] std::string unhealthy() const;  ///< Why, or empty.
   [[nodiscard]] std::vector<std::string> isolated() const { return isolation_.some(); }
   [[nodiscard]] bool holds(std::string_view id) const noexcept { return by_id_.contains(id); }
-  [[nodiscard]] engine_settings const& settings() const noexcept { return settings_; }
+  [[nodiscard]] node_settings const& settings() const noexcept { return settings_; }
 
   // What the steps leave for the threads.
   void remark(log_level level, std::string text) { say(level, std::move(text)); }
@@ -200,7 +201,7 @@ class engine {
   [[nodiscard]] steady_time store_failed(request_kind kind, error const& e, char const* what, steady_time now);
   void store_answered(request_kind kind, steady_time now);
 
-  engine_settings const settings_;
+  node_settings const& settings_;
   lease_schedule const leases_;
   detail::routes const& routes_;
   random_source random_;

@@ -136,6 +136,9 @@ void refuse_empty(bool empty, std::string_view name, std::string_view event_type
 listeners& listeners::add(std::string_view aggregate_type, std::string_view event_type,
                           std::unique_ptr<detail::handler> h, route_options options) {
   refuse_empty(!h, options.name, event_type);
+  if (options.max_batch) {
+    throw error::about(errc::invalid_option, "max_batch", "is for on_batch: this listener takes one event at a time");
+  }
   core::route r;
   r.options = std::move(options);
   r.handler = std::move(h);
@@ -144,15 +147,12 @@ listeners& listeners::add(std::string_view aggregate_type, std::string_view even
 }
 
 listeners& listeners::add_batch(std::string_view aggregate_type, std::string_view event_type,
-                                std::unique_ptr<detail::batch_handler> h, batch_options options) {
+                                std::unique_ptr<detail::batch_handler> h, route_options options) {
   refuse_empty(!h, options.name, event_type);
   core::route r;
-  r.options = {.name = std::move(options.name),
-               .timeout = options.timeout,
-               .retry = options.retry,
-               .max_in_flight = options.max_in_flight};
+  r.max_batch = options.max_batch.value_or(100);
+  r.options = std::move(options);
   r.batch = std::move(h);
-  r.max_batch = options.max_batch;
   routes().add(aggregate_type, event_type, std::move(r));
   return *this;
 }

@@ -51,7 +51,7 @@ class node_call final : public detail::call {
 }  // namespace
 
 delivery node_core::delivery_of(ticket const& t) const {
-  auto const& retry = t.route != nullptr && t.route->options.retry ? *t.route->options.retry : settings_.engine.retry;
+  auto const& retry = t.route != nullptr && t.route->options.retry ? *t.route->options.retry : settings_.retry;
   return {.event = t.event,
           .id = t.event.id(),
           .attempt = t.attempts + 1,

@@ -110,15 +110,15 @@ node_health node::health() const {
 
 std::string const& node::incarnation() const noexcept {
   static std::string const none;
-  return core_ ? core_->settings().engine.incarnation : none;
+  return core_ ? core_->settings().incarnation : none;
 }
 
 node single_node(single_node_options options) {
-  return node{std::make_shared<core::node_core>(core::settings_of(std::move(options)))};
+  return node{std::make_shared<core::node_core>(core::settings_of(std::move(options), node_mode::single_node))};
 }
 
 node multi_node(multi_node_options options) {
-  return node{std::make_shared<core::node_core>(core::settings_of(std::move(options)))};
+  return node{std::make_shared<core::node_core>(core::settings_of(std::move(options), node_mode::multi_node))};
 }
 
 node ordered(ordered_options options) {

@@ -25,10 +25,7 @@ std::string about(node_settings const& s) {
 }  // namespace
 
 node_core::node_core(node_settings settings)
-    : settings_{std::move(settings)},
-      process_{::getpid()},
-      engine_{settings_.engine, *settings_.routes},
-      log_{settings_.log, about(settings_)} {}
+    : settings_{std::move(settings)}, process_{::getpid()}, engine_{settings_}, log_{settings_.log, about(settings_)} {}
 
 void node_core::notify(engine_lock& lock) noexcept {
   auto const signals = engine_.take_signals();
@@ -70,7 +67,7 @@ void node_core::look_at_lock() {
 }
 
 assignment node_core::start_next(engine_lock const& /*locked*/) {
-  if (settings_.engine.in_order) look_at_lock();
+  if (settings_.in_order) look_at_lock();
   return engine_.start_next(now());
 }
 
@@ -94,7 +91,7 @@ plan<poll_request> node_core::plan_poll(engine_lock const& /*locked*/) {
 }
 
 poll_reply node_core::ask(poll_request const& request) {
-  return perform(store(), request, settings_.engine.incarnation, held_lock());
+  return perform(store(), request, settings_.incarnation, held_lock());
 }
 settle_reply node_core::ask(settle_request const& request) { return perform(store(), request); }
 renew_reply node_core::ask(renew_request const& request) { return perform(store(), request, self(request.held)); }
@@ -161,17 +158,17 @@ std::weak_ptr<dispatch_lock> node_core::held_lock() {
 }
 
 node_row node_core::self(std::uint64_t held) const {
-  return {.incarnation = settings_.engine.incarnation,
+  return {.incarnation = settings_.incarnation,
           .name = settings_.name,
           .version = std::string{version()},
           .mode = settings_.mode,
-          .lease = settings_.engine.lease.duration,
+          .lease = settings_.lease.duration,
           .held = held};
 }
 
 result node_core::unroutable_answer(event const& e) const {
   auto const why = "no listener for event type '" + e.type() + "' of aggregate type '" + e.aggregate_type() + "'";
-  if (settings_.engine.unroutable == unroutable::defer) return defer{std::chrono::seconds{30}, why};
+  if (settings_.unroutable == unroutable::defer) return defer{std::chrono::seconds{30}, why};
   return dead{why};
 }
 
@@ -226,10 +223,10 @@ void node_core::farewell() noexcept {
   auto const doubts = with_engine([](engine& e) { return e.doubts(); });
   try {
     if (!doubts.empty()) {
-      store().release(doubts, settings_.engine.lease.duration);
+      store().release(doubts, settings_.lease.duration);
       with_engine([&](engine& e) { e.forget_doubts(doubts); });
     }
-    if (settings_.mode != node_mode::writer_only) store().retire(settings_.engine.incarnation);
+    if (settings_.mode != node_mode::writer_only) store().retire(settings_.incarnation);
   } catch (std::exception const& e) {  // one time-out is enough: what is left ends with its lease
     say(log_level::warning, std::string{"cannot tell the store that this node ends: "} + e.what());
   }

@@ -81,7 +81,7 @@ void runtime::start() {
     if (!writer_only) {
       run(renewer_, &runtime::renew);
       run(settler_, &runtime::settle);
-      for (std::size_t i = 0; i < core_->settings().engine.workers; ++i) run(workers_.emplace_back(), &runtime::work);
+      for (std::size_t i = 0; i < core_->settings().workers; ++i) run(workers_.emplace_back(), &runtime::work);
       run(poller_, &runtime::poll);
     }
   } catch (std::exception const& e) {
@@ -92,7 +92,7 @@ void runtime::start() {
     throw error{errc::unavailable, std::string{"cannot start the node's threads: "} + e.what()};
   }
   core_->say(log_level::info, "started as " + std::string{name(core_->settings().mode)} + ", incarnation " +
-                                  core_->settings().engine.incarnation);
+                                  core_->settings().incarnation);
   if (asked_early_) ask_stop();
 }
 
@@ -111,7 +111,7 @@ void runtime::open_engine() {
   try {
     core_->load_pauses();
   } catch (...) {
-    core_->store().retire(core_->settings().engine.incarnation);
+    core_->store().retire(core_->settings().incarnation);
     throw;
   }
   core_->with_engine([&](engine& e) { e.open(core_->now()); });

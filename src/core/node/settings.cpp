@@ -36,10 +36,10 @@ void within(std::string const& field, std::chrono::milliseconds value, std::chro
 std::string host_name() {
   std::array<char, 256> buffer{};
   if (::gethostname(buffer.data(), buffer.size() - 1) != 0) return "unknown";
-  return scrub(buffer.data(), width::node_name);  // nothing stops an administrator from choosing a name that is no text
+  return scrub(buffer.data(), width::node_name);  // a host name may hold any bytes
 }
 
-// What every store can keep, whichever way it is sent: see decision 019.
+// What every store can keep, however it is sent: see decision 019.
 void validate_limits(event_limits const& l) {
   within("limits.payload_bytes", l.payload_bytes, 1, std::uint64_t{256} << 20U);
   within("limits.header_count", l.header_count, 1, 10'000);
@@ -48,21 +48,20 @@ void validate_limits(event_limits const& l) {
 }
 
 void validate_all(node_settings const& s) {
-  auto const& e = s.engine;
   if (!s.store) refuse("store", "is required");
   if (!s.routes) refuse("listeners", "was moved from");
-  within("workers", e.workers, 1, 1024);
+  within("workers", s.workers, 1, 1024);
   check_name(errc::invalid_option, "name", s.name, width::node_name);
-  within("poll.every", e.poll.every, 1ms, 1h);
-  within("poll.batch", e.poll.batch, 1, 10'000);
-  within("poll.skip_recent", e.poll.skip_recent, 0ms, 1h);
-  validate(e.retry, "retry");
-  within("queue.hot", e.queue.hot, 1, 1'000'000);
-  within("queue.cold", e.queue.cold, 1, 1'000'000);
-  if (e.queue.bytes < (std::size_t{64} << 10)) refuse("queue.bytes", "must be at least 65536");
-  within("lease.duration", e.lease.duration, 1s, 1h);
-  within("lease.max_crashes", static_cast<std::uint64_t>(std::max(0, e.lease.max_crashes)), 2, 1000);
-  within("listener_timeout", e.listener_timeout, 0ms, 24h);
+  within("poll.every", s.poll.every, 1ms, 1h);
+  within("poll.batch", s.poll.batch, 1, 10'000);
+  within("poll.skip_recent", s.poll.skip_recent, 0ms, 1h);
+  validate(s.retry, "retry");
+  within("queue.hot", s.queue.hot, 1, 1'000'000);
+  within("queue.cold", s.queue.cold, 1, 1'000'000);
+  if (s.queue.bytes < (std::size_t{64} << 10)) refuse("queue.bytes", "must be at least 65536");
+  within("lease.duration", s.lease.duration, 1s, 1h);
+  within("lease.max_crashes", static_cast<std::uint64_t>(std::max(0, s.lease.max_crashes)), 2, 1000);
+  within("listener_timeout", s.listener_timeout, 0ms, 24h);
   validate_limits(s.limits);
   within("stop_timeout", s.stop_timeout, 0ms, 24h);
   for (auto const& i : s.interceptors) {
@@ -85,37 +84,41 @@ void validate_all(node_settings const& s) {
   }
 }
 
-// What the modes that deliver have in common; this is where their options become one thing.
-template <class Options>
-node_settings settings_from(Options&& o, node_mode mode) {
+node_settings settings_from(node_options o, node_mode mode) {
   node_settings s;
+  static_cast<node_options&>(s) = std::move(o);
+  s.routes = s.listeners.release();
+  if (s.name.empty()) s.name = host_name();
+  if (!s.clock) s.clock = machine_clock();
   s.mode = mode;
-  s.store = std::move(o.store);
-  s.routes = o.listeners.release();
-  s.name = o.name.empty() ? host_name() : std::move(o.name);
-  s.limits = o.limits;
-  s.stop_timeout = o.stop_timeout;
-  s.stop_queued = o.stop_queued;
-  s.log = std::move(o.log);
-  s.metrics = std::move(o.metrics);
-  s.clock = o.clock ? std::move(o.clock) : machine_clock();
-  s.purge = o.purge;
-  s.hook = std::move(o.hook);
-  s.interceptors = std::move(o.interceptors);
-  s.engine = {.incarnation = new_incarnation(),
-              .exclusive = mode != node_mode::multi_node,
-              .poll = o.poll,
-              .lease = o.lease,
-              .listener_timeout = o.listener_timeout,
-              .unroutable = o.unroutable,
-              .seed = std::random_device{}()};
-  if constexpr (requires { o.workers; }) {
-    s.engine.workers = o.workers;
-    s.engine.retry = o.retry;
-    s.engine.queue = o.queue;
-    s.engine.hot_path = o.hot_path;
-  }
+  s.exclusive = mode == node_mode::single_node || mode == node_mode::ordered;
+  s.incarnation = new_incarnation();
+  s.seed = std::random_device{}();
   return s;
+}
+
+// An ordered node has one call at a time and one attempt for each event.
+node_options options_of(ordered_options&& o) {
+  node_options n{.store = std::move(o.store),
+                 .listeners = std::move(o.listeners),
+                 .workers = 1,
+                 .name = std::move(o.name),
+                 .poll = o.poll,
+                 .lease = o.lease,
+                 .listener_timeout = o.listener_timeout,
+                 .hot_path = false,
+                 .unroutable = o.unroutable,
+                 .limits = o.limits,
+                 .stop_timeout = o.stop_timeout,
+                 .stop_queued = o.stop_queued,
+                 .log = std::move(o.log),
+                 .metrics = std::move(o.metrics),
+                 .clock = std::move(o.clock),
+                 .purge = o.purge,
+                 .hook = std::move(o.hook),
+                 .interceptors = std::move(o.interceptors)};
+  n.retry.max_attempts = 1;
+  return n;
 }
 
 node_settings validated(node_settings s) {
@@ -123,7 +126,7 @@ node_settings validated(node_settings s) {
   return s;
 }
 
-// What a mode would have to ignore, it refuses.
+// A mode refuses what it would have to ignore.
 void refuse_what_ordered_cannot_do(core::route const& r) {
   auto const field = "route '" + r.name + "'";
   if (r.options.retry) refuse(field + ".retry", "is not for ordered, which gives every event one attempt");
@@ -142,19 +145,13 @@ void validate(retry_policy const& retry, std::string const& field) {
   }
 }
 
-node_settings settings_of(single_node_options options) {
-  return validated(settings_from(std::move(options), node_mode::single_node));
-}
-node_settings settings_of(multi_node_options options) {
-  return validated(settings_from(std::move(options), node_mode::multi_node));
+node_settings settings_of(node_options options, node_mode mode) {
+  return validated(settings_from(std::move(options), mode));
 }
 
 node_settings settings_of(ordered_options options) {
-  auto s = settings_from(std::move(options), node_mode::ordered);
-  s.engine.in_order = true;
-  s.engine.hot_path = false;
-  s.engine.workers = 1;
-  s.engine.retry.max_attempts = 1;
+  auto s = settings_from(options_of(std::move(options)), node_mode::ordered);
+  s.in_order = true;
   validate_all(s);
   for (auto const& [type, by_aggregate] : s.routes->by_type) {
     for (auto const& [aggregate, r] : by_aggregate) refuse_what_ordered_cannot_do(r);
@@ -163,22 +160,18 @@ node_settings settings_of(ordered_options options) {
 }
 
 node_settings settings_of(writer_only_options o) {
-  node_settings s;
-  s.mode = node_mode::writer_only;
-  s.name = host_name();
-  s.store = std::move(o.store);
-  s.routes = std::make_unique<detail::routes>();
-  s.limits = o.limits;
-  s.hook = std::move(o.hook);
+  auto s = settings_from({.store = std::move(o.store),
+                          .limits = o.limits,
+                          .log = std::move(o.log),
+                          .clock = std::move(o.clock),
+                          .hook = std::move(o.hook)},
+                         node_mode::writer_only);
   s.age_purge = o.purge;
-  s.log = std::move(o.log);
-  s.clock = o.clock ? std::move(o.clock) : machine_clock();
-  s.engine.incarnation = new_incarnation();
   return validated(std::move(s));
 }
 
 std::string new_incarnation() {
-  // A host name and a pid come back after a reboot or in another container; the random part never does.
+  // A host name and a process id may be used again after a reboot or in another container; the random part is not.
   std::random_device entropy;
   ulid const boot{0, static_cast<std::uint16_t>(entropy()), (std::uint64_t{entropy()} << 32U) | entropy()};
   return scrub(host_name(), 40) + ":" + std::to_string(::getpid()) + ":" + to_string(boot).substr(10);

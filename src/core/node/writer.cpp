@@ -176,7 +176,7 @@ std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const
       with_engine_quietly([&](engine& e) { e.cancel(*r.birth); });
       r.owned.assign(events.size(), false);
     }
-    store().insert(tx, insertions_of(events, r, settings_.engine.lease.duration));
+    store().insert(tx, insertions_of(events, r, settings_.lease.duration));
   } catch (...) {
     if (r.birth) with_engine_quietly([&](engine& e) { e.cancel(*r.birth); });
     if (observer) observer->disarm();
