@@ -190,6 +190,16 @@ TEST(Docs, EveryRelativeLinkLeadsToAFileAndToAHeading) {
   EXPECT_GT(checked, 20);
 }
 
+TEST(Docs, EveryPageIsInTheIndex) {
+  std::string index;
+  for (auto const& line : lines_of(root() / "docs/README.md")) index += line + "\n";
+  for (auto const& page : pages()) {
+    auto const name = fs::relative(page, root() / "docs").string();
+    if (name == "README.md" || name == "../README.md" || name.starts_with("project/decisions/")) continue;
+    EXPECT_NE(index.find("](" + name + ")"), std::string::npos) << name;
+  }
+}
+
 // The rows of a table that begin with a name in backticks, below the heading "## section"; the name without them.
 std::vector<strings> rows_of(std::string const& page, std::string const& section) {
   std::vector<strings> rows;
