@@ -1,4 +1,4 @@
-// A listener that does not wait: a worker has many calls under way, and a C library calls back.
+// A listener that does not wait: one worker has many calls under way, and a C library calls back.
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
@@ -7,8 +7,7 @@
 #include <outbox/outbox.hpp>
 #include <thread>
 
-// A client library of the usual kind. Any thread may send; it calls back later, from a thread of its own, with your
-// pointer.
+// A typical client library. Any thread may send. It calls back later, from its own thread, with the caller's pointer.
 class mail_client {
  public:
   using callback = void (*)(int status, void* user_data);
@@ -39,7 +38,8 @@ class mail_client {
   std::mutex mutex_;
   std::condition_variable_any sent_;
   std::deque<mail> mails_;
-  std::jthread thread_{[this](std::stop_token const& stop) { run(stop); }};  // last, because it uses the others
+  std::jthread thread_{
+      [this](std::stop_token const& stop) { run(stop); }};  // the last member, because it uses the others
 };
 
 int main() {
@@ -53,7 +53,7 @@ int main() {
                    answer(outbox::done);
                  };
                  auto const to = d.event.payload() == "null" ? std::string{} : d.event.payload();
-                 client.send(to, on_reply, done.release());  // any thread may call it, as several do here
+                 client.send(to, on_reply, done.release());  // the client is thread-safe
                },
                {.timeout = std::chrono::seconds{10}, .max_in_flight = 100});
 

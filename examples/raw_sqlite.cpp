@@ -1,4 +1,4 @@
-// Writing from a sqlite3* that the application has, in a transaction that the application begins and ends.
+// Writes events on the application's own sqlite3*, in a transaction that the application begins and ends.
 //
 //   example_raw_sqlite [times]
 #include <sqlite3.h>
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr);
   wait();
 
-  // The same handle in a transaction that can tell its end: the listener runs microseconds after the commit.
+  // A sqlite::transaction on the same handle: the listener runs microseconds after the commit.
   outbox::sqlite::transaction tx{db};
   sqlite3_exec(db, "INSERT INTO orders VALUES (2)", nullptr, nullptr, nullptr);
   box.writer().write(tx, "order.placed", "2");

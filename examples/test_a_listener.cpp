@@ -1,5 +1,5 @@
-// Testing a listener of your own: memory store, a clock that stands still, no thread, no waiting. With GoogleTest here;
-// nothing depends on it.
+// How to test a listener: with the memory store and a manual clock, without threads and without waiting. It uses
+// GoogleTest; the library does not depend on it.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 using namespace std::chrono_literals;
 
-// What is tested: the service's own code.
+// The service's own code, which is tested.
 struct invoice_due {
   static constexpr std::string_view event_type = "invoice.due";
   using outbox_codec = outbox::json;
@@ -21,7 +21,7 @@ struct invoice_due {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(invoice_due, number)
 
-// Listeners are called by several threads at once, so it has a lock.
+// It has a lock because listeners are called by several threads at once.
 struct bank {
   std::atomic<int> status = 200;
 
@@ -82,7 +82,7 @@ TEST_F(InvoiceListener, TriesAgainWhileTheBankIsClosed) {
   box.run_until_idle();
   EXPECT_EQ(row("2030-1").last_error, "the bank is closed");
   the_bank.status = 200;
-  outbox::testing::run_until_done(box, *clock, *store);  // however long the backoff: only the clock pays for it
+  outbox::testing::run_until_done(box, *clock, *store);  // moves the clock past every backoff
   EXPECT_EQ(recorder->count("2030-1"), 2U);
   EXPECT_EQ(recorder->deliveries().back().attempt, 2);
 }
@@ -121,7 +121,7 @@ TEST_F(InvoiceListener, SurvivesAStoreThatFails) {
   EXPECT_EQ(row("2030-1").status, outbox::event_status::delivered);
 }
 
-// One thread shows no race. Run this one under the thread sanitizer too: -fsanitize=thread.
+// A test on one thread shows no race. Run this test under the thread sanitizer too: -fsanitize=thread.
 TEST_F(InvoiceListener, WorksOnSeveralThreads) {
   auto const real = outbox::memory::open();  // with the machine's clock
   auto service = outbox::single_node({.store = real, .listeners = with_listeners(), .workers = 4, .log = nullptr});

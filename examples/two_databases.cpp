@@ -1,4 +1,4 @@
-// Two databases in one process: each has its own node, and nothing is global.
+// Two databases in one process: each has its own node; there is no global state.
 //
 //   example_two_databases [orders]
 #include <cstdio>
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < (argc > 1 ? std::atoi(argv[1]) : 1); ++i) books.place(std::to_string(3 + i));
   books.wait_until_delivered();
 
-  // A writer of one refuses the transaction of the other, before anything is written.
+  // The writer of one node refuses a transaction on the other database before anything is written.
   try {
     outbox::sqlite::transaction tx{music.db};
     books.box.writer().write(tx, "order.placed", "4");

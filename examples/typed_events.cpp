@@ -1,4 +1,4 @@
-// Events by struct, by enum and by name; a codec of your own.
+// Events by struct, by enum and by name, and a custom codec.
 //
 //   example_typed_events [times]
 #include <charconv>
@@ -10,7 +10,7 @@
 #include <outbox/outbox.hpp>
 #include <thread>
 
-// A struct names its event type, perhaps its aggregate type, and says how it is encoded.
+// A struct names its event type, optionally its aggregate type, and its codec.
 struct user_registered {
   static constexpr std::string_view event_type = "user.registered";
   static constexpr std::string_view aggregate_type = "user";
@@ -20,7 +20,7 @@ struct user_registered {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(user_registered, name, age)
 
-// Or it has a codec: any bytes, with their content type.
+// A struct may have its own codec: any bytes, with their content type.
 struct temperature {
   static constexpr std::string_view event_type = "temperature";
   double celsius = 0;
@@ -33,7 +33,7 @@ struct outbox::codec<temperature> {
   static temperature decode(event const& e) { return {std::stod(e.payload())}; }
 };
 
-// An enum names its values by a function that is found by its argument.
+// An enum names its values through a function that is found by argument-dependent lookup.
 enum class order_event { placed, cancelled };
 std::string_view outbox_name(order_event e) { return e == order_event::placed ? "order.placed" : "order.cancelled"; }
 
@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
     tx.commit();
   }
   if (argc == 1) {
-    box.run_until_idle();  // on this thread, so that the lines above come in order
+    box.run_until_idle();  // on this thread, so that the output is in order
   } else {
     box.start();  // as a service does: several threads call listeners at once
     while (store->inspect().counts().pending() > 0) std::this_thread::yield();

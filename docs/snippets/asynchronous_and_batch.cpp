@@ -1,4 +1,4 @@
-// The code of docs/how-to/asynchronous-and-batch.md: checked on one thread, then run as a service runs it.
+// The code of docs/how-to/asynchronous-and-batch.md: checked on one thread, then run on several.
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -30,8 +30,7 @@ namespace {
 
 // ---- Answer later
 
-// Renders pictures on a thread of its own. The queue has a lock, because listeners are called by several threads at
-// once.
+// Renders pictures on its own thread. The queue has a lock because listeners are called by several threads at once.
 class renderer {
  public:
   void add(std::string picture, outbox::completion answer) {
@@ -60,14 +59,15 @@ class renderer {
   std::mutex mutex_;
   std::condition_variable_any added_;
   std::deque<job> jobs_;
-  std::jthread thread_{[this](std::stop_token const& stop) { run(stop); }};  // last, because it uses the others
+  std::jthread thread_{
+      [this](std::stop_token const& stop) { run(stop); }};  // the last member, because it uses the others
 };
 
 outbox::listeners thumbnails(renderer& pictures) {
   outbox::listeners listeners;
   listeners.on("thumbnail.wanted",
                [&pictures](outbox::delivery const& d, outbox::completion answer) {
-                 pictures.add(d.event.payload(), std::move(answer));  // and the worker is free
+                 pictures.add(d.event.payload(), std::move(answer));  // the worker is free for other events
                },
                {.timeout = 1min, .max_in_flight = 8});
   return listeners;
@@ -93,9 +93,9 @@ void answer_later() {
   check(s.finish().succeeded == service::many, "every thumbnail is made");
 }
 
-// ---- Several hands
+// ---- Share a completion
 
-// A line to somebody who answers or hangs up, from another thread. It may be used by several threads at once.
+// A line to a partner who answers or hangs up, from another thread. Thread-safe.
 class telephone {
  public:
   void ask(std::string const& /*question*/, std::function<void()> on_reply, std::function<void()> on_hangup) {
@@ -161,9 +161,9 @@ void several_hands() {
   check(s.finish().succeeded == service::many, "every quote is there");
 }
 
-// ---- Many events in one call
+// ---- Receive many events in one call
 
-// It may be used by several threads at once.
+// Thread-safe.
 class search_index {
  public:
   void add(strings const& orders) {
@@ -200,7 +200,7 @@ outbox::listeners indexing(search_index& index) {
             results.emplace_back(outbox::done);
           }
         }
-        index.add(known);  // it has a lock: several batches may be under way at once
+        index.add(known);  // it has a lock because several batches may run at once
         return results;    // one for each event, in order
       },
       {.name = "search index", .max_batch = 200});

@@ -1,5 +1,5 @@
-// The code of docs/how-to and docs/reference, one function per page. Each checks what its page says, runs the page's
-// listeners as a service runs them, and prints a line.
+// The code of docs/how-to and docs/reference, one function per page. Each function checks what its page says, runs the
+// page's listeners on several threads, and prints a line.
 #include <sqlite3.h>
 #include <unistd.h>
 
@@ -124,7 +124,7 @@ void join_your_transaction(std::string const& path) {
 
 // ---- retries-and-dead-letters.md
 
-// Clients of other services. Listeners are called by several threads at once, so these may be used by several too.
+// Clients of other services. They are thread-safe because listeners are called by several threads at once.
 struct bank {
   std::atomic<int> status = 200;
   int collect(std::string const& /*payment*/) const { return status; }
@@ -136,7 +136,7 @@ outbox::listeners payments(bank const& b) {
                [&b](outbox::delivery const& d) -> outbox::result {
                  switch (b.collect(d.id)) {
                    case 200: return outbox::done;
-                   case 429: return outbox::defer{1min, "the bank is busy"};    // comes back in a minute, not counted
+                   case 429: return outbox::defer{1min, "the bank is busy"};    // tried again in a minute, not counted
                    case 503: return outbox::failed{"the bank is closed"};       // counted, waits for the backoff
                    case 504: return outbox::failed{"the bank is slow", 10min};  // counted, waits ten minutes
                    default: return outbox::dead{"the bank refused " + d.id};    // DEAD at once, not counted
@@ -159,7 +159,7 @@ outbox::listeners mails(mail_server const& server) {
   listeners.on("mail.requested", [&server](outbox::delivery const& d) {
     if (d.event.payload() == "null") throw outbox::permanent_failure{"no address"};  // DEAD at once, not counted
     if (server.busy()) throw outbox::failure{"the server is busy", 5min};            // counted, waits five minutes
-    server.send(d.event.payload());  // whatever else is thrown is counted and waits for the backoff
+    server.send(d.event.payload());  // every other exception is counted and waits for the backoff
   });
   return listeners;
 }
@@ -221,7 +221,7 @@ void dead_events() {
   }
   check(dead.count() == 3, "three are dead");
 
-  b.status = 200;  // the bank has repaired what was wrong
+  b.status = 200;  // the bank has corrected the error
   bool const one = dead.replay("p1");
   auto const rest = dead.replay_all({.event_type = "payment.requested"});
   check(one && rest == 2, "one, then the rest");
@@ -240,7 +240,7 @@ void pauses() {
   box.run_until_idle();
 
   box.pause({.event_type = "payment.requested"});
-  t.write(box, "payment.requested", "p1");  // writing goes on
+  t.write(box, "payment.requested", "p1");  // writing continues
   check(box.run_until_idle() == 0, "nothing is delivered");
   check(box.paused().size() == 1, "the table knows");
   box.resume({.event_type = "payment.requested"});
@@ -251,7 +251,7 @@ void many_payments_and_mails() {
   bank b;
   service payment{payments(b)};
   payment.write("payment.requested");
-  b.status = 422;  // from here on, whatever is under way
+  b.status = 422;  // while calls are under way
   payment.write("payment.requested");
   auto const paid = payment.finish();
   check(paid.succeeded + paid.died == 2 * service::many && paid.died > 0, "every payment is answered");
@@ -397,7 +397,7 @@ void purge() {
   check(rows == 1 && t.row("dead").status == outbox::event_status::dead, "the done one goes");
 
   outbox::writer_only_options only{.store = t.store, .log = nullptr, .clock = t.clock};
-  only.purge = outbox::age_purge_options{.keep = 48h};  // by age, whatever became of the row
+  only.purge = outbox::age_purge_options{.keep = 48h};  // by age, whatever the status of the row
   auto feeder = outbox::writer_only(std::move(only));
   box.run_until_idle();
   check(feeder.purge_once() == 0, "a node that dispatches is live");
@@ -438,7 +438,7 @@ void ordered() {
   check(t.seen->ids() == strings{"a", "b", "c", "c", "d"}, "a deferral waits in place");
 
   repaired = true;
-  box.dead_events().replay("b");  // comes now, after what was written behind it
+  box.dead_events().replay("b");  // delivered now, after events that were written later
   box.run_until_idle();
   check(t.seen->ids().back() == "b" && t.row("b").status == outbox::event_status::delivered, "b was overtaken");
 }
@@ -474,7 +474,7 @@ void in_order() {
 
 // ---- stop-a-node.md
 
-// Something that takes long, piece by piece. It may be used by several threads at once.
+// A long task that is done page by page. Thread-safe.
 struct archive {
   std::atomic<int> exported = 0;
   bool export_next_page() {
@@ -494,7 +494,7 @@ outbox::listeners exports(archive& a) {
   return listeners;
 }
 
-// First thing in main(), before any thread is made: threads inherit it.
+// Call it at the beginning of main(), before any thread is made: threads inherit the mask.
 sigset_t block_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -507,9 +507,9 @@ sigset_t block_signals() {
 bool serve(outbox::node& box, sigset_t const& signals) {
   box.start();
   int received = 0;
-  sigwait(&signals, &received);           // the service works until it is told to end
-  bool const everything = box.stop(20s);  // a few seconds less than the supervisor waits before SIGKILL
-  if (!everything) std::fprintf(stderr, "some events were given back, or a listener still runs\n");
+  sigwait(&signals, &received);           // the service runs until it receives a signal
+  bool const everything = box.stop(20s);  // a few seconds less than the grace period of the supervisor
+  if (!everything) std::fprintf(stderr, "some events were released, or a listener still runs\n");
   return everything;
 }
 
@@ -544,7 +544,7 @@ void stop_a_node() {
   }
   docs::wait_for([&] { return a.exported > 10; }, "the exports have begun");
   check(!box.stop(10ms), "an export still runs at the deadline");
-  runs = {};  // run() stops the node too, which waits for what is left
+  runs = {};  // run() stops the node too, and waits for the running listeners
   for (auto const* id : {"a", "b", "c"}) {
     auto const row = store->inspect().find(id).value();
     check(row.status == outbox::event_status::created && row.attempts == 0, "it is back in the table, not counted");
@@ -554,7 +554,7 @@ void stop_a_node() {
 
 // ---- reference/metrics.md
 
-// Figures as Prometheus reads them. The node's threads write them and a scrape reads them, on another thread.
+// Figures in the text format of Prometheus. The node's threads write them, and another thread reads them in scrape().
 class figures final : public outbox::metrics {
  public:
   void add(outbox::counter c, std::uint64_t n) noexcept override { counters_[static_cast<std::size_t>(c)] += n; }

@@ -1,4 +1,4 @@
-// What the programs of the pages share: an assertion, a store whose time stands still, and a service with four threads.
+// Helpers for the programs of the pages: an assertion, a store with a manual clock, and a service with four threads.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,12 @@ namespace docs {
 
 using strings = std::vector<std::string>;
 
-/// What a test framework calls an assertion.
+/// An assertion, as a test framework has it.
 inline void check(bool holds, char const* what) {
   if (!holds) throw std::runtime_error{what};
 }
 
-/// Waits for something that another thread does.
+/// Waits until another thread has made the condition true.
 template <class Condition>
 void wait_for(Condition const& holds, char const* what) {
   auto const deadline = std::chrono::steady_clock::now() + std::chrono::minutes{1};
@@ -31,7 +31,7 @@ void wait_for(Condition const& holds, char const* what) {
   }
 }
 
-/// A store in memory whose time stands still, and the usual ways to it.
+/// A store in memory with a manual clock, and functions to write and read events.
 struct fixture {
   std::shared_ptr<outbox::testing::manual_clock> clock = std::make_shared<outbox::testing::manual_clock>(
       std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()));
@@ -49,7 +49,7 @@ struct fixture {
   [[nodiscard]] outbox::row_view row(std::string const& id) const { return store->inspect().find(id).value(); }
 };
 
-/// Makes calls of listeners overlap: each waits for a moment until another one has begun.
+/// Makes calls of listeners overlap: each waits briefly until another one has begun.
 class in_pairs final : public outbox::interceptor {
  public:
   void before(outbox::delivery const&) override {
@@ -63,8 +63,8 @@ class in_pairs final : public outbox::interceptor {
   std::atomic<std::size_t> begun_ = 0;
 };
 
-/// The listeners of a page as a service has them: in a started node, called by four threads at once. The thread
-/// sanitizer then finds what a page forgot to lock.
+/// Runs the listeners of a page in a started node, where four threads call them at once. The thread sanitizer then
+/// finds data that a page forgot to protect.
 class service {
  public:
   static constexpr std::size_t many = 200;
@@ -79,7 +79,7 @@ class service {
     box_.start();
   }
 
-  /// Writes many events of this type, each in a transaction of its own.
+  /// Writes many events of this type, each in its own transaction.
   void write(std::string const& type, std::string const& payload = "1", std::string const& aggregate_type = "") {
     for (std::size_t i = 0; i < many; ++i) {
       outbox::memory::transaction tx{*store_};
@@ -90,7 +90,7 @@ class service {
   }
   [[nodiscard]] bool settled() const { return box_.counters().settled >= written_; }
 
-  /// Waits until a listener has answered for each, and stops; what the node counted.
+  /// Waits until a listener has answered for each event, and stops. Returns the node's counters.
   outbox::node_counters finish() {
     wait_for([&] { return settled(); }, "every event is answered");
     check(box_.stop(), "the node stops in time");

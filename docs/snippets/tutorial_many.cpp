@@ -1,6 +1,5 @@
-// The tutorial's listener and transaction as a busy library has them: 200 loans, and four threads that call the
-// listener.
-#pragma GCC diagnostic ignored "-Wreturn-type"  // only a real main may do without
+// The tutorial's listener and transaction in a busy library: 200 loans, and four threads that call the listener.
+#pragma GCC diagnostic ignored "-Wreturn-type"  // only a real main needs no return
 #define main tutorial_main
 #include "tutorial.cpp"
 #undef main

@@ -14,7 +14,7 @@
 namespace demo {
 namespace {
 
-// What the ledger says about one order.
+// The entries of the ledger about one order.
 struct story {
   bool written = false;
   std::int64_t committed_at = 0;
@@ -49,7 +49,7 @@ std::map<int, story> read_ledger(std::string const& path) {
   return stories;
 }
 
-// The orders that are there: they share their transactions with the events.
+// The committed orders: each was written in the transaction of its event.
 std::set<int> committed_orders(std::string const& database) {
   std::set<int> ids;
   outbox::sqlite::connection db{database};
@@ -109,7 +109,7 @@ void show(tally const& t) {
   print("retried", t.retried, "the carrier was closed the first time");
   print("dead", t.dead, "no such address");
   print("replayed", t.replayed, "after the address was repaired; all delivered");
-  std::printf("  %-24s %6.0f / %.0f us   p50 / p99 of the hot ones; 0: before commit() had returned\n",
+  std::printf("  %-24s %6.0f / %.0f us   p50 / p99 on the hot path; 0: before commit() had returned\n",
               "commit to listener", microseconds_at(t.latencies, 0.5), microseconds_at(t.latencies, 0.99));
   auto const again = t.deliveries - t.hot - t.cold;
   std::printf("  %-24s %6zu   of %zu deliveries, %.1f %%: at least once, not exactly once\n\n", "delivered again",

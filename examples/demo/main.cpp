@@ -1,5 +1,5 @@
-// A small order service on SQLite that is killed with SIGKILL in the middle of its work, and what becomes of its
-// events. The parent starts the service as a child process, kills it, starts it again, and then judges.
+// A small order service on SQLite that is killed with SIGKILL in the middle of its work, and what happens to its
+// events. The parent starts the service as a child process, kills it, starts it again, and then checks the promises.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,7 +47,7 @@ class child {
   child& operator=(child const&) = delete;
   ~child() { std::fclose(output_); }
 
-  // Follows its orders until it has placed this many, or ends; how many it placed.
+  // Waits until the service has placed this many orders, or ends. Returns the number of orders.
   int watch(int most) const {
     char line[32];
     int placed = 0;
@@ -95,15 +95,15 @@ int run(char const* program) {
   static_cast<void>(first.wait());
   std::printf("  2  After %d orders it was killed with SIGKILL.\n", before);
 
-  std::printf("  3  A second process takes over what was left, and goes on with new orders.\n");
+  std::printf("  3  A second process takes over what was left, and continues with new orders.\n");
   child const second{program, f, orders_per_life + 1, 2 * orders_per_life, false};
   static_cast<void>(second.watch(orders_per_life));
   if (second.wait() != 0) return std::printf("the second process failed\n"), 1;
 
-  std::printf("  4  The addresses are repaired; the dead events are replayed.\n");
+  std::printf("  4  The addresses are corrected; the dead events are replayed.\n");
   child const third{program, f, 1, 0, true};
   if (third.wait() != 0) return std::printf("the third process failed\n"), 1;
-  std::printf("  5  Everything is settled. The ledger of the listener, beside the orders in the database:\n\n");
+  std::printf("  5  Everything is settled. The ledger of the listener, compared with the orders in the database:\n\n");
 
   int const verdict = demo::judge(f);
   std::filesystem::remove_all(directory);

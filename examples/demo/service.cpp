@@ -16,8 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Lines of a file, each whole or not there, whatever happens to the process; any thread may append. Instants are of the
-// machine's steady clock, the same for all processes.
+// A file of lines, each complete or absent, whatever happens to the process. Any thread may append. Instants are those
+// of the machine's steady clock, which is the same for all processes.
 class ledger {
  public:
   explicit ledger(std::string const& path) : fd_{::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644)} {}
@@ -91,7 +91,7 @@ int serve(files const& f, int first, int last, bool repaired) {
   outbox::sqlite::connection db{f.database};
   for (int order = first; order <= last; ++order) {
     place(box.writer(), db, book, order);
-    std::printf("%d\n", order);  // the parent counts
+    std::printf("%d\n", order);  // the parent counts these lines
     std::fflush(stdout);
   }
   while (store->inspect().counts().pending() > 0) std::this_thread::sleep_for(1ms);

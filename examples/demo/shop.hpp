@@ -1,4 +1,4 @@
-// What the demo's processes share: where things are, and the ledger.
+// Shared by the demo's processes: the paths of the files, and the ledger.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace demo {
 
 struct files {
   std::string database;
-  std::string ledger;  ///< What the service says that it did: written apart from the database, to judge it by.
+  std::string ledger;  ///< What the service reports: kept outside the database, to check it.
 };
 
-/// The service, as a process of its own: places orders `first` to `last`, delivers until nothing but dead events is
-/// left, and ends. With `repaired` it first replays the dead ones.
+/// Runs the service as a process: places orders `first` to `last`, delivers until only dead events are left, and ends.
+/// With `repaired` it first replays the dead events.
 int serve(files const& f, int first, int last, bool repaired);
 
-/// Compares the ledger with the orders that were really committed and prints the table; 0 if no promise was broken.
+/// Compares the ledger with the committed orders and prints the table. Returns 0 if no promise was broken.
 int judge(files const& f);
 
 struct order_placed {
@@ -28,10 +28,10 @@ struct order_placed {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(order_placed, order, cents)
 
-// What happens to which order.
+// What happens to an order, by its number.
 constexpr bool rolls_back(int order) { return order % 8 == 0; }
 constexpr bool meets_a_closed_carrier(int order) { return order % 10 == 3; }  // fails once, then recovers
 constexpr bool is_delayed(int order) { return order % 25 == 7; }
-constexpr bool has_a_wrong_address(int order) { return order % 50 == 11; }  // dead until somebody repairs it
+constexpr bool has_a_wrong_address(int order) { return order % 50 == 11; }  // dead until the address is corrected
 
 }  // namespace demo
