@@ -68,7 +68,7 @@ row pipelined(settings const& s, measured const& m,
       s, m,
       [&](std::string const& id) {
         outbox::postgres::transaction tx{db, send_mode::pipelined};
-        tx.enqueue(order, {std::string_view{id}});
+        tx.enqueue(order, id);
         p.writer.write(tx, "order.placed", payload, {.id = id});
         tx.commit();
       },

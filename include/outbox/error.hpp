@@ -16,6 +16,8 @@ enum class errc {
   duplicate_route,    ///< A second listener for the same aggregate type and event type.
   no_transaction,     ///< `write()` outside a transaction. Nothing was written.
   wrong_transaction,  ///< The transaction belongs to another database than the node's store.
+  connection_busy,    ///< The connection has results that were not read. Read them, then call again.
+  type_mismatch,      ///< An argument or a column of `execute` or `query` does not fit; `field()` names it.
   duplicate_event,    ///< An event with this id is in the table already.
   lifecycle,          ///< `start()` twice or after `stop()`, or a use that needs a running node.
   mode_conflict,      ///< A live node of another mode works on the same table.

@@ -1,4 +1,4 @@
-// The store that keeps its rows in memory: for tests, examples, and programs whose events may die with the process.
+// The store that keeps its rows in memory: for tests, examples, and programs whose events may end with the process.
 #pragma once
 
 #include <functional>
@@ -12,32 +12,35 @@
 
 namespace outbox::inline v0::memory {
 
-/// What a COMMIT does to a transaction: for tests of the outcomes that a database has and memory does not.
+/// What a COMMIT does to a transaction. Tests use it for outcomes that a database has and memory does not.
 enum class commit_fate {
-  ok,
+  ok,            ///< It is committed.
   refused,       ///< Throws `error`; rolled back.
-  lost_applied,  ///< Throws `error` (commit_in_doubt); it was applied.
-  lost_undone,   ///< Throws `error` (commit_in_doubt); it was not.
+  lost_applied,  ///< Throws `error` (commit_in_doubt); it is committed.
+  lost_undone,   ///< Throws `error` (commit_in_doubt); it is not.
 };
 
+/// How a memory store behaves.
 struct options {
-  /// Default: the machine's clock.
+  /// The store's clock, which it shares. Default: the machine's clock.
   std::shared_ptr<outbox::v0::clock const> clock{};
 
-  /// True: a done row is deleted. Default false: it stays until it is purged.
+  /// True: the store deletes a row when its event is delivered. False: the row stays until it is purged. Default false.
   bool erase_done = false;
 
-  /// Asked at every COMMIT. Default: ok.
+  /// Called at every COMMIT, on its thread. Default: always ok.
   std::function<commit_fate()> at_commit{};
 };
 
 class database;
 
-/// Opens a new, empty store. All of its functions are safe to call from several threads.
+/// Opens a new, empty store. Thread-safe. Its rows live as long as the store.
 [[nodiscard]] OUTBOX_MEMORY_EXPORT std::shared_ptr<store> open(options o = {});
 
-/// A transaction on a memory store: its rows are visible to nobody until it commits. Used by one thread at a time.
-/// It begins when it is made, and rolls back when it is destroyed unfinished.
+/// A transaction on a memory store: its rows are invisible until it commits. It begins when it is made, and rolls back
+/// when it is destroyed unfinished.
+///
+/// Use from one thread at a time. The store must outlive it.
 class OUTBOX_MEMORY_EXPORT transaction {
  public:
   /// Throws `error` (wrong_transaction) if `s` is not a memory store.
@@ -46,16 +49,20 @@ class OUTBOX_MEMORY_EXPORT transaction {
   transaction& operator=(transaction const&) = delete;
   ~transaction();
 
+  /// True until the transaction ends.
   [[nodiscard]] bool active() const noexcept;
 
-  /// A mark to roll back to.
+  /// Sets a mark to roll back to. Throws `error` (no_transaction) after the end.
   void savepoint(std::string name);
 
-  /// Undoes what was written since the mark, which stays. Throws `error` (no_transaction) if there is no such mark.
+  /// Removes the rows that were written since the mark, which stays. Throws `error` (no_transaction) if there is no
+  /// such mark.
   void rollback_to(std::string const& name);
 
-  /// Throws `error` if it cannot, as with an event id that is taken; everything is rolled back then.
+  /// Throws `error` (duplicate_event) if an event id is taken; then the transaction is rolled back.
   void commit();
+
+  /// Does nothing after the end.
   void rollback() noexcept;
 
  private:

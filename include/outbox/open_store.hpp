@@ -15,9 +15,10 @@ namespace outbox::inline v0 {
 ///     sqlite:/var/lib/shop/shop.db?table=outbox_event&busy_timeout=5000&migrate=0
 ///     postgresql://user@host/shop?sslmode=require&outbox.schema=shop&outbox.notify=1
 ///
-/// The parameters are those of the store's options, times in milliseconds; for PostgreSQL they begin with "outbox.",
-/// and everything else is libpq's. Throws `error`: invalid_option naming what is wrong with the URL, else what opening
-/// throws.
+/// The parameters are the fields of the store's options, times in milliseconds. For PostgreSQL they begin with
+/// "outbox."; libpq reads all other parameters. Returns a store that the caller shares with its nodes.
+///
+/// Throws `error` (invalid_option) that names what is wrong with the URL, or the error of the store that it opens.
 [[nodiscard]] OUTBOX_STORES_EXPORT std::shared_ptr<store> open_store(std::string_view url);
 
 }  // namespace outbox::inline v0

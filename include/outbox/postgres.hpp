@@ -1,14 +1,24 @@
-// The store in PostgreSQL, which many nodes may share, and transactions that `write()` can join there: through libpq
-// itself, or through a client on top of it (see outbox/adapt).
+// The PostgreSQL store, which many nodes may share, and transactions that `write()` can join: through libpq itself, or
+// through a client on top of it (see outbox/adapt):
+//
+//     auto store = outbox::postgres::open(argv[1], {.schema = "outbox_quick_start"});
+//     auto box = outbox::multi_node({.store = store, .listeners = std::move(listeners)});
+//     box.start();
+//
+//     auto const place = [&](std::string const& id, bool commit) {
+//       outbox::postgres::transaction tx{db};
+//       tx.execute("INSERT INTO orders VALUES ($1)", id);
+//       box.writer().write(tx, order_placed{id, 1999}, {.aggregate = {"order", id}});
+//       if (commit) tx.commit();  // the event is sent with COMMIT, and the listener runs microseconds later
+//     };
 #pragma once
 
 #include <chrono>
 #include <cstddef>
-#include <initializer_list>
 #include <memory>
 #include <outbox/detail/postgres_export.hpp>
 #include <outbox/log.hpp>
-#include <outbox/spi/sql_connection.hpp>
+#include <outbox/sql.hpp>
 #include <outbox/store.hpp>
 #include <outbox/transaction.hpp>
 #include <span>
@@ -20,146 +30,174 @@ struct pg_conn;  // libpq's PGconn
 
 namespace outbox::inline v0::postgres {
 
-/// What adoption does with a payload column of type jsonb, which keeps values and not the bytes of their text.
+/// What adoption does with a payload column of type jsonb. That type keeps values and not the bytes of their text.
 enum class jsonb {
-  convert,  ///< It becomes json: the table is written anew, under a lock.
-  keep,     ///< It stays; payloads come back with other spacing and order than they were written with.
+  convert,  ///< The column becomes json. PostgreSQL rewrites the table under a lock.
+  keep,     ///< The column stays jsonb. Payloads come back with other spacing and order than they were written with.
 };
 
+/// How `open` and `migrate` treat the database.
 struct options {
-  /// The table; its companions are named after it. Letters, digits, underscores; at most 48; not "outbox". Default
-  /// "outbox_event".
+  /// The table; the names of its companions begin with it. Letters, digits, underscores; at most 48; not "outbox".
+  /// Default "outbox_event".
   std::string table = "outbox_event";
 
-  /// The schema that it is in; it must exist. Default: the current one of the store's connections.
+  /// The schema of the table; it must exist. Default: the current schema of the store's connections.
   std::string schema{};
 
-  /// Connections of the store's own, at most. Default 4. 1 … 100. A node that holds the dispatch lock, and `notify`,
-  /// take one more each.
+  /// The greatest number of connections in the store's pool. A node that holds the dispatch lock, and `notify`, use one
+  /// more each. Default 4. 1 … 100.
   std::size_t connections = 4;
 
-  /// How long to wait for a connection of the pool, and for the answer to a statement of the store's own; connecting
-  /// takes 2 s at least before it is given up. Default 10 s. 100 ms … 10 min.
+  /// How long the store waits for a connection of its pool, and for the answer to one of its statements. It waits at
+  /// least 2 s for a new connection. Default 10 s. 100 ms … 10 min.
   std::chrono::milliseconds timeout{10'000};
 
-  /// True: `open()` creates what is missing and upgrades what is older. Default true. False: it only checks.
+  /// True: `open()` creates what is missing and upgrades what is older. False: it only checks. Default true.
   bool migrate = true;
 
-  /// See `jsonb`. Default: convert.
+  /// What adoption does with a payload column of type jsonb. Default: convert.
   jsonb adopt_jsonb = jsonb::convert;
 
   /// True: `open()` with `migrate` adds an index by `seq`, for an `ordered` node. Without it a claim in order reads and
-  /// sorts all that is pending, which matters from some thousands of rows on; with it every write and every claim costs
-  /// some 70 bytes more of the server's log. Writers wait while it is made. Default false.
+  /// sorts all pending rows, which is slow from some thousands of rows on. With it every write and every claim adds
+  /// about 70 bytes to the server's log. Writers wait while the index is made. Default false.
   bool ordered = false;
 
-  /// Wakes nodes in other processes by NOTIFY when events were committed that nobody holds yet; without it they are
-  /// found at the next poll. The notification is sent after the commit, on a connection of its own, at most a hundred a
-  /// second. It needs a connection without a pooler in between: `open()` tries, and throws if nothing arrives. Default
-  /// false.
+  /// True: NOTIFY wakes nodes in other processes when events without an owner were committed. False: the nodes find
+  /// them at the next poll. The store sends the notification after the commit, on a connection of its own, at most 100
+  /// per second. It needs a connection without a pooler in between: `open()` tries, and throws if nothing arrives.
+  /// Default false.
   bool notify = false;
 
-  /// Where warnings of the store go: of `open()`, of the connection for notifications, and of a `transaction` that SQL
-  /// committed before its events were sent. Called on the thread that does these things. Default: standard error.
+  /// Where the store's warnings go: those of `open()`, of the connection for notifications, and of a `transaction` that
+  /// SQL committed before its events were sent. Called on the thread that meets the problem. Default: standard error.
   log_function log = log_to_stderr;
 };
 
-/// Opens the store behind a libpq connection string ("host=… dbname=…" or "postgresql://…"). Whatever libpq knows is
-/// passed on: TLS, several hosts, target_session_attrs, a service file. What this library says never has a password in
-/// it.
+/// Opens the store behind a libpq connection string ("host=… dbname=…" or "postgresql://…"). libpq reads all of it:
+/// TLS, several hosts, target_session_attrs, a service file. Errors and log lines never show a password.
 ///
-/// Behind a pooler that gives out connections per transaction it works too, which is found out by itself: then nothing
-/// is prepared. A node that needs the dispatch lock (single_node, ordered) never becomes active there, and says why.
+/// Transaction-mode poolers are supported and detected automatically; statements are then not prepared. A node that
+/// needs the dispatch lock (single_node, ordered) does not work behind one.
 ///
-/// Throws `error`: invalid_option (connection, table, schema, connections, timeout), unavailable (no server, a server
-/// that is starting, too many connections), store_failure (a wrong password, no such role or database; a schema that is
-/// newer than this library, or older with `migrate` off; whatever else the server refuses).
+/// The store is thread-safe. Nodes share it; it closes its connections when the last owner releases it.
+///
+/// Throws `error` (invalid_option) naming the connection, table, schema, connections or timeout. Throws `error`
+/// (unavailable) if there is no server, if it is starting, or if it has too many connections. Throws `error`
+/// (store_failure) for a wrong password, a role or database that does not exist, a schema that is newer than this
+/// library, or older with `migrate` off, and everything else that the server refuses.
 [[nodiscard]] OUTBOX_POSTGRES_EXPORT std::shared_ptr<store> open(std::string const& connection, options o = {});
 
-/// What `migrate` did, and what should be known about it.
+/// What `migrate` did, and what the operator should know about it.
 struct migration {
   enum class kind {
-    nothing,
-    created,
-    adopted,
+    nothing,  ///< The table was up to date.
+    created,  ///< There was no table.
+    adopted,  ///< There was a table made by the plain outbox DDL.
     indexed,  ///< The table was there; the index of `options::ordered` was not.
   } what = kind::nothing;
-  std::vector<std::string> warnings{};
+  std::vector<std::string> warnings{};  ///< One sentence each.
 };
 
-/// Brings the table to this library's schema: creates it, or adopts one that was made by the plain outbox DDL, rows
-/// included, all in one transaction; and adds what `ordered` asks for. Throws like `open`.
+/// Brings the table to this library's schema: creates it, or adopts one that was made by the plain outbox DDL with its
+/// rows, all in one transaction. Adds the index of `options::ordered`. Throws `error` like `open`.
 OUTBOX_POSTGRES_EXPORT migration migrate(std::string const& connection, options const& o = {});
 
 class session;
 
-/// A connection for programs that have none. Used by one thread at a time. Throws `error`, like everything here.
+/// A connection for programs that have none. `execute` and `query` are those of `sql::executor`; parameters are written
+/// `$1`. The statements of `transaction::enqueue` stay prepared on it (the first two hundred different ones), so they
+/// are cheaper the second time; behind a pooler they do not.
 ///
-/// Statements that go through our `transaction` stay prepared on it (the first two hundred different ones), so the
-/// second time they cost the server less; behind a pooler nothing does.
-class OUTBOX_POSTGRES_EXPORT connection {
+/// Use from one thread at a time. It owns its handle and must outlive its transactions. Throws `error`.
+class OUTBOX_POSTGRES_EXPORT connection : public sql::executor {
  public:
+  /// Connects; gives up after 10 s. Throws `error` like `open`.
   explicit connection(std::string const& connection_string);
   connection(connection const&) = delete;
   connection& operator=(connection const&) = delete;
-  ~connection();
+  ~connection() override;
 
+  /// The handle, which stays open as long as the connection lives. Do not close it.
   [[nodiscard]] pg_conn* handle() const noexcept;
 
-  /// Runs statements without parameters or results. For everything else there is the handle.
-  void execute(std::string const& sql);
-
  private:
+  sql::result run_statement(std::string_view sql, std::span<sql::argument const> args) override;
+
   friend class transaction;
   std::unique_ptr<session> session_;
 };
 
 /// How a transaction sends its statements.
 enum class send_mode {
-  /// BEGIN is sent at once, and the application's statements run on the handle as usual. Events that were written are
-  /// sent together with COMMIT, unless a savepoint has been set.
+  /// BEGIN is sent at once, and the application's statements run on the handle as usual. Events are sent together with
+  /// COMMIT, unless a savepoint has been set.
   immediate,
 
-  /// Nothing is sent before `flush()` or `commit()`: BEGIN, what was put in by `enqueue()`, the events and COMMIT make
-  /// one round trip. Only the first event of a store on a connection, and more than 1 MiB, are sent earlier. The handle
-  /// is in pipeline mode, so libpq refuses PQexec and its like on it until the end.
+  /// BEGIN, the statements of `enqueue()`, the events and COMMIT make one round trip. Nothing is sent before `flush()`,
+  /// `execute()`, `query()` or `commit()`. Two exceptions: the first event of a store on a connection sends the queue,
+  /// and so does a queue of more than 1 MiB. The handle is in pipeline mode, so libpq refuses PQexec and similar calls
+  /// on
+  /// it until the end.
   pipelined,
 };
 
 /// A transaction that tells the outbox how it ended, so that its events are delivered microseconds after the commit. It
-/// rolls back when it is destroyed unfinished, and must be ended by `commit()` or `rollback()`, not by SQL: events may
-/// not have been sent before. Used by one thread at a time. A handle stays the application's: it is not closed,
-/// nothing stays prepared on it, and only an event procedure of libpq is left on it.
+/// begins when it is made and rolls back when it is destroyed unfinished. End it by `commit()` or `rollback()`, not by
+/// SQL: events may not have been sent before. `execute` and `query` are those of `sql::executor`; they wait for the
+/// answer, also in a pipelined transaction, and throw `error` (no_transaction) after the end.
 ///
-/// Errors of the database throw `error`, with its SQLSTATE: transient for a deadlock or a serialization failure, where
-/// the whole transaction may be tried again.
-class OUTBOX_POSTGRES_EXPORT transaction {
+/// Use from one thread at a time. The handle or connection must outlive it. It does not close a handle of the
+/// application, and leaves nothing on it except an event procedure of libpq.
+///
+/// Throws `error` with the SQLSTATE of the server. A deadlock or a serialization failure is `transient()`: the
+/// application may run the whole transaction again.
+class OUTBOX_POSTGRES_EXPORT transaction : public sql::executor {
  public:
-  /// Throws `error`: no_transaction if the connection is in a transaction already, unavailable if it is broken.
+  /// Throws `error` (no_transaction) if the connection is in a transaction already, (connection_busy) if it has results
+  /// that were not read, (unavailable) if it is broken.
   explicit transaction(pg_conn* connection, send_mode how = send_mode::immediate);
   explicit transaction(connection& c, send_mode how = send_mode::immediate);
   transaction(transaction const&) = delete;
   transaction& operator=(transaction const&) = delete;
-  ~transaction();
+  ~transaction() override;
 
+  /// True until the transaction ends or a queued statement fails.
   [[nodiscard]] bool active() const noexcept;
+
+  /// The handle that it runs on.
   [[nodiscard]] pg_conn* handle() const noexcept;
 
-  /// Runs a statement of the application's: pipelined, in its turn when the queue is sent, and whoever sends that
-  /// throws its errors; direct, at once. What it answers is dropped. Parameters are sent as text (a `sql::blob` as
-  /// bytes), and PostgreSQL gives them the types that the statement asks for. The text is copied.
-  void enqueue(std::string_view sql, std::initializer_list<sql::value> parameters = {});
-  void enqueue(std::string_view sql, std::span<sql::value const> parameters);
+  /// Runs a statement whose answer is not needed. Immediate: it runs at once. Pipelined: it waits in the queue, and the
+  /// call that sends the queue throws its error. The arguments are those of `sql::executor`. Texts and bytes are
+  /// copied.
+  template <class... Args>
+  void enqueue(std::string_view sql, Args const&... args) {
+    if constexpr (sizeof...(Args) == 0) {
+      enqueue_statement(sql, {});
+    } else {
+      sql::argument const list[] = {sql::argument{args}...};
+      enqueue_statement(sql, list);
+    }
+  }
 
-  /// Sends what is in the queue, events included, and waits for the answers.
+  /// Sends the queue, events included, and waits for the answers.
   void flush();
 
-  /// Throws `error`. in_doubt: the connection was lost, and it may or may not have happened. no_transaction: it has
-  /// ended before. Otherwise it is rolled back: a queued statement failed, or COMMIT did (a deferred constraint).
+  /// Throws `error`. If the error is `in_doubt()`, the connection was lost and it is unknown whether the transaction
+  /// was committed. no_transaction: it has ended before. connection_busy: read the results of the last statement and
+  /// call again. After every other error it is rolled back: a queued statement failed, or COMMIT did (a deferred
+  /// constraint).
   void commit();
+
+  /// Does nothing after the end.
   void rollback() noexcept;
 
  private:
+  void enqueue_statement(std::string_view sql, std::span<sql::argument const> args);
+  sql::result run_statement(std::string_view sql, std::span<sql::argument const> args) override;
+
   friend struct transaction_access;
   struct state;
   std::unique_ptr<state> state_;
@@ -174,10 +212,10 @@ struct transaction_traits<postgres::transaction> {
   OUTBOX_POSTGRES_EXPORT static transaction_ref join(postgres::transaction& tx) noexcept;
 };
 
-/// A connection that is in a transaction already, begun by whatever the application uses. An event procedure of libpq,
-/// which stays on the connection until that is closed, sees how it ends: its events are delivered microseconds after a
-/// COMMIT, unless a savepoint was rolled back or a statement failed since they were written; then the poller finds
-/// them.
+/// A connection that is in a transaction already, begun by the application in any way. An event procedure of libpq,
+/// which stays on the connection until it is closed, sees how the transaction ends. Its events are delivered
+/// microseconds after COMMIT, unless a savepoint was rolled back or a statement failed since they were written; then
+/// the poller finds them.
 template <>
 struct transaction_traits<pg_conn*> {
   OUTBOX_POSTGRES_EXPORT static transaction_ref join(pg_conn* connection) noexcept;

@@ -1,4 +1,18 @@
-// The SQLite store: the embedded outbox that needs no server. And transactions that `write()` can join.
+// The SQLite store, the embedded outbox that needs no server, and transactions that `write()` can join:
+//
+//     auto store = outbox::sqlite::open(path);
+//     auto box = outbox::single_node({.store = store, .listeners = std::move(listeners)});
+//     box.start();
+//
+//     outbox::sqlite::connection db{path};  // or the sqlite3* that you have
+//     db.execute("CREATE TABLE orders (id TEXT PRIMARY KEY)");
+//
+//     auto const place = [&](std::string const& id, bool commit) {
+//       outbox::sqlite::transaction tx{db};
+//       tx.execute("INSERT INTO orders VALUES (?)", id);
+//       box.writer().write(tx, order_placed{id, 1999}, {.aggregate = {"order", id}});
+//       if (commit) tx.commit();  // the listener runs microseconds later
+//     };
 #pragma once
 
 #include <chrono>
@@ -6,8 +20,11 @@
 #include <memory>
 #include <outbox/clock.hpp>
 #include <outbox/detail/sqlite_export.hpp>
+#include <outbox/log.hpp>
+#include <outbox/sql.hpp>
 #include <outbox/store.hpp>
 #include <outbox/transaction.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,83 +34,106 @@ namespace outbox::inline v0::sqlite {
 
 class session;
 
+/// How `open` and `migrate` treat the file.
 struct options {
-  /// The table; its companions are named after it. Letters, digits, underscores; at most 48; not "outbox". Default
-  /// "outbox_event".
+  /// The table; the names of its companions begin with it. Letters, digits, underscores; at most 48; not "outbox".
+  /// Default "outbox_event".
   std::string table = "outbox_event";
 
-  /// How long the store's own statements wait for the database's lock before they fail and are tried again later.
-  /// Default 5 s. From 0, which does not wait, to 10 min.
+  /// How long the store's own statements wait for the lock of the database before they fail. The node tries them again
+  /// later. 0 does not wait. Default 5 s. 0 … 10 min.
   std::chrono::milliseconds busy_timeout{5000};
 
-  /// True: `open()` creates what is missing and upgrades what is older. Default true. False: it only checks.
+  /// True: `open()` creates what is missing and upgrades what is older. False: it only checks. Default true.
   bool migrate = true;
 
-  /// Default: the machine's clock.
+  /// The store's clock, which it shares. Default: the machine's clock.
   std::shared_ptr<outbox::v0::clock const> clock{};
+
+  /// Where the store's warnings go. Called on the thread that meets the problem. Default: standard error.
+  log_function log = log_to_stderr;
 };
 
-/// Opens the store in the file `path`, which is created if need be, with `synchronous=FULL` on the store's connections:
-/// what is committed survives a power failure. Several processes may open the same file. The file is switched to WAL,
-/// permanently, for every program that uses it.
+/// Opens the store in the file `path` and creates the file if there is none. The store's connections use
+/// `synchronous=FULL`: a committed event survives a power failure. Several processes may open the same file. The file
+/// is switched to WAL, permanently, for every program that uses it.
 ///
-/// Throws `error`: invalid_option (table, busy_timeout, or a path that is no file, as ":memory:"); unavailable (locked
-/// for longer than `busy_timeout`, or the process has no descriptor left); store_failure (a directory that is missing,
-/// no right to write, not a database, or a schema that is newer than this library, or older with `migrate` off).
+/// The store is thread-safe. Nodes share it; it closes its connections when the last owner releases it.
+///
+/// Throws `error` (invalid_option) if the table or the timeout is not allowed, or if the path is not a file, such as
+/// ":memory:". Throws `error` (unavailable) if the file is locked for longer than `busy_timeout`, or if the process has
+/// no descriptor left. Throws `error` (store_failure) if a directory is missing, if the process may not write, if the
+/// file is not a database, or if its schema is newer than this library, or older with `migrate` off.
 [[nodiscard]] OUTBOX_SQLITE_EXPORT std::shared_ptr<store> open(std::string const& path, options o = {});
 
 /// What `migrate` did.
-enum class migration { nothing, created, adopted };
+enum class migration {
+  nothing,  ///< The table was up to date.
+  created,  ///< There was no table.
+  adopted,  ///< There was a table made by the plain outbox DDL.
+};
 
 /// Brings the table in `path` to this library's schema: creates it, or adopts one that was made by the plain outbox DDL
-/// (`event_id` as primary key), rows included, all in one transaction. Throws like `open`.
+/// (`event_id` as primary key) with its rows, all in one transaction. Throws `error` like `open`.
 OUTBOX_SQLITE_EXPORT migration migrate(std::string const& path, options const& o = {});
 
-/// A connection for programs that have none: WAL, `synchronous=FULL`, waits for locks. Used by one thread at a time.
-/// `busy_timeout` has the limits of `options::busy_timeout`. Throws like `open`.
-class OUTBOX_SQLITE_EXPORT connection {
+/// A connection for programs that have none: WAL, `synchronous=FULL`, waits for locks. `execute` and `query` are those
+/// of `sql::executor`; parameters are written `?` or `?1`.
+///
+/// Use from one thread at a time. It owns its handle and must outlive its transactions. Throws `error`.
+class OUTBOX_SQLITE_EXPORT connection : public sql::executor {
  public:
+  /// `busy_timeout` has the limits of `options::busy_timeout`. Throws `error` like `open`.
   explicit connection(std::string const& path,
                       std::chrono::milliseconds busy_timeout = std::chrono::milliseconds{5000});
   connection(connection const&) = delete;
   connection& operator=(connection const&) = delete;
-  ~connection();
+  ~connection() override;
 
+  /// The handle, which stays open as long as the connection lives. Do not close it.
   [[nodiscard]] sqlite3* handle() const noexcept;
 
-  /// Runs statements without parameters or results; throws `error`. For everything else there is the handle.
-  void execute(std::string const& sql);
-
  private:
+  sql::result run_statement(std::string_view sql, std::span<sql::argument const> args) override;
+
   friend class transaction;
   std::unique_ptr<session> session_;
 };
 
 /// A transaction that tells the outbox how it ended, so that its events are delivered microseconds after the commit. It
-/// begins (IMMEDIATE) when it is made and rolls back when it is destroyed unfinished. Used by one thread at a time.
+/// begins (IMMEDIATE) when it is made and rolls back when it is destroyed unfinished. `execute` and `query` are those
+/// of `sql::executor` and throw `error` (no_transaction) after the end.
 ///
-/// On a handle of the application's own nothing is left behind: no hook, no prepared statement, no changed setting; and
-/// the handle is not closed. Statements of the application, savepoints included, run on the handle as ever.
-class OUTBOX_SQLITE_EXPORT transaction {
+/// Use from one thread at a time. The handle or connection must outlive it. It does not close a handle of the
+/// application and leaves nothing on it: no hook, no prepared statement, no changed setting. The application's
+/// statements and savepoints may run on the handle as usual.
+class OUTBOX_SQLITE_EXPORT transaction : public sql::executor {
  public:
-  /// Throws `error`: unavailable if the database is locked, no_transaction if the handle is null or in a transaction
-  /// already.
+  /// Throws `error` (unavailable) if the database is locked, and (no_transaction) if the handle is null or in a
+  /// transaction already.
   explicit transaction(sqlite3* db);
   explicit transaction(connection& db);
   transaction(transaction const&) = delete;
   transaction& operator=(transaction const&) = delete;
-  ~transaction();
+  ~transaction() override;
 
+  /// True until the transaction ends.
   [[nodiscard]] bool active() const noexcept;
+
+  /// The handle that it runs on.
   [[nodiscard]] sqlite3* handle() const noexcept;
 
-  /// Throws `error`. Transient: the transaction is still open and `commit()` may be tried again. in_doubt: it may or
-  /// may not have happened. no_transaction: the application has ended it by SQL, and how is not known. Otherwise it is
-  /// rolled back.
+  /// Throws `error`. If the error is `transient()`, the transaction is still open and `commit()` may be called again.
+  /// If it is `in_doubt()`, it is unknown whether the transaction was committed. no_transaction: the application has
+  /// ended it by SQL, and this object does not know how. After every other error it is rolled back.
   void commit();
+
+  /// Does nothing after the end.
   void rollback() noexcept;
 
  private:
+  sql::result run_statement(std::string_view sql, std::span<sql::argument const> args) override;
+
   friend struct transaction_access;
   struct state;
   std::unique_ptr<state> state_;
@@ -108,9 +148,9 @@ struct transaction_traits<sqlite::transaction> {
   OUTBOX_SQLITE_EXPORT static transaction_ref join(sqlite::transaction& tx) noexcept;
 };
 
-/// A raw handle that is in a transaction already, begun by whatever the application uses. It cannot tell how it ends,
-/// so its rows are born without an owner; the poller finds them within milliseconds of the commit. A null handle is in
-/// no transaction: `write()` throws `error` (no_transaction).
+/// A raw handle that is in a transaction already, begun by the application in any way. It cannot tell how the
+/// transaction ends, so its rows are written without an owner; the poller finds them within milliseconds of the commit.
+/// A null handle is in no transaction: `write()` throws `error` (no_transaction).
 template <>
 struct transaction_traits<sqlite3*> {
   OUTBOX_SQLITE_EXPORT static transaction_ref join(sqlite3* db) noexcept;

@@ -1,4 +1,5 @@
-// The caller's transaction, as much of it as an outbox needs to know.
+// The caller's transaction: what an outbox needs to know about it. Applications use `transaction_ref` and `join`;
+// authors of stores and adapters use the rest.
 #pragma once
 
 #include <concepts>
@@ -6,23 +7,18 @@
 #include <exception>
 #include <memory>
 #include <outbox/detail/core_export.hpp>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace outbox::inline v0 {
 
-namespace sql {
-class connection;
-}
-
-/// Told how a transaction ended: exactly one of `committed`, `rolled_back`, `committed_in_part` and `in_doubt` is
-/// called, once, on the thread that ended it.
+/// Is told how a transaction ended: exactly one of `committed`, `rolled_back`, `committed_in_part` and `in_doubt` is
+/// called, once, on the thread that ended it. `outbox::spi::enlisted` makes these calls.
 ///
-/// All of it is noexcept and does no I/O of its own: after COMMIT nothing of the outbox may harm the caller. A writer
-/// hook of the application's may be called by it and use the connection. An observer may outlive its node; it then does
-/// nothing.
+/// All functions are noexcept and do no I/O: after COMMIT the outbox must not harm the caller. They may call a writer
+/// hook of the application, which may use the connection. An observer may outlive its node; it then does nothing.
 class OUTBOX_CORE_EXPORT transaction_observer {
  public:
   transaction_observer() = default;
@@ -30,42 +26,44 @@ class OUTBOX_CORE_EXPORT transaction_observer {
   transaction_observer& operator=(transaction_observer const&) = delete;
   virtual ~transaction_observer();
 
-  /// The events whose rows must be there when the transaction commits, and the tokens that they were born with: a row
-  /// with the same id and another token is another row, written after a savepoint had taken this one back.
+  /// The number of rows that must be there when the transaction commits.
   [[nodiscard]] virtual std::size_t size() const noexcept = 0;
-  [[nodiscard]] virtual std::string const& event_id(std::size_t index) const noexcept = 0;
-  [[nodiscard]] virtual std::string const& token(std::size_t index) const noexcept = 0;  ///< Empty: without an owner.
 
-  /// Before COMMIT: row `index` is gone, because a savepoint was rolled back. It will not be delivered.
+  /// The event of row `index`.
+  [[nodiscard]] virtual std::string const& event_id(std::size_t index) const noexcept = 0;
+
+  /// The token that row `index` was written with; empty if it has no owner. A row with the same id and another token
+  /// is another row, written after a savepoint had taken this one back.
+  [[nodiscard]] virtual std::string const& token(std::size_t index) const noexcept = 0;
+
+  /// Row `index` is gone, because a savepoint was rolled back. It will not be delivered. Called before the end.
   virtual void absent(std::size_t index) noexcept = 0;
 
   virtual void committed() noexcept = 0;
   virtual void rolled_back() noexcept = 0;
-  virtual void committed_in_part() noexcept = 0;  ///< It has committed; which of the rows are there is unknown.
-  virtual void in_doubt() noexcept = 0;           ///< The outcome of COMMIT is unknown.
+  virtual void committed_in_part() noexcept = 0;  ///< It has committed; it is unknown which of the rows are there.
+  virtual void in_doubt() noexcept = 0;           ///< It is unknown whether it has committed.
 };
 
-/// What a kind of transaction can do; one static table per kind. `tx` is what the `transaction_ref` was made with.
+/// What a kind of transaction can do; one static table per kind. `tx` is the pointer that the `transaction_ref` was
+/// made with.
 struct transaction_operations {
   /// "memory", "sqlite", …: a store refuses a transaction of another kind.
   std::string_view kind;
 
-  /// True between BEGIN and its end. No round trip.
+  /// Returns true between BEGIN and the end of the transaction. Makes no round trip.
   bool (*active)(void const* tx) noexcept;
 
-  /// Registers an observer and returns true, or returns false if this kind cannot tell how it ends.
+  /// Registers an observer and returns true. Returns false if this kind cannot tell how the transaction ends.
   bool (*enlist)(void* tx, std::shared_ptr<transaction_observer> observer);
 
-  /// What the store of this kind works on; null where that is `tx` itself.
-  void* (*session)(void* tx) noexcept = nullptr;
-
-  /// Calls `use` with a connection that runs statements in this transaction, through the client that the application
-  /// has; null where the store knows how to do that itself.
-  void (*run)(void* tx, void (*use)(void* what, sql::connection& on), void* what) = nullptr;
+  /// Calls `use(what, session)` once. The kind defines what `session` points to: a `memory::transaction` for "memory",
+  /// and a `sql::connection`, converted to exactly that type, for the kinds of SQL stores. Null: nothing to work on.
+  void (*run)(void* tx, void (*use)(void* what, void* session), void* what) = nullptr;
 };
 
-/// A caller's transaction with its type gone: two pointers, not owning, like a string_view. For layers that must not be
-/// templates; everyone else passes the transaction itself.
+/// A caller's transaction without its type: two pointers that own nothing, like a string_view. For layers that must not
+/// be templates; other code passes the transaction itself. The transaction must outlive it.
 class transaction_ref {
  public:
   transaction_ref(void* tx, transaction_operations const& operations) noexcept : tx_{tx}, operations_{&operations} {}
@@ -76,18 +74,14 @@ class transaction_ref {
     return operations_->enlist(tx_, std::move(observer));
   }
 
-  /// What the store of this kind casts back; `session()` is null if the kind has none.
-  [[nodiscard]] void* target() const noexcept { return tx_; }
-  [[nodiscard]] void* session() const noexcept {
-    return operations_->session == nullptr ? nullptr : operations_->session(tx_);
-  }
-
-  /// Calls `use` with a connection in this transaction; false if this kind has none to offer.
-  template <class F>
+  /// For stores: calls `use(Session&)` with what stores of this kind work on. Check the kind first: it defines the
+  /// type. Returns false if there is nothing to work on.
+  template <class Session, class F>
   bool run(F&& use) const {
     if (operations_->run == nullptr) return false;
+    using function = std::remove_reference_t<F>;
     operations_->run(
-        tx_, [](void* what, sql::connection& on) { (*static_cast<std::remove_reference_t<F>*>(what))(on); }, &use);
+        tx_, [](void* what, void* session) { (*static_cast<function*>(what))(*static_cast<Session*>(session)); }, &use);
     return true;
   }
 
@@ -96,11 +90,9 @@ class transaction_ref {
   transaction_operations const* operations_;
 };
 
-/// Teaches `write()` to join transactions of type `Tx`. Specialised with
+/// Teaches `write()` to join transactions of type `Tx`. The header of a store or of an adapter specialises it with
 ///
 ///     static transaction_ref join(Tx& tx);
-///
-/// by the header of a store or an adapter.
 template <class Tx>
 struct transaction_traits;
 
@@ -115,7 +107,7 @@ concept joinable = requires(std::remove_reference_t<Tx>& tx) {
   { transaction_traits<std::remove_cvref_t<Tx>>::join(tx) } -> std::same_as<transaction_ref>;
 };
 
-/// The transaction with its type gone.
+/// Returns the transaction without its type.
 template <class Tx>
 [[nodiscard]] transaction_ref join(Tx&& tx) {
   static_assert(joinable<Tx>,

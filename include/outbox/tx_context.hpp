@@ -1,7 +1,7 @@
 // The transaction of the current thread, for code that cannot pass it along.
 //
-// Passing the transaction is better: what is an argument cannot be the wrong one. Where a call goes through layers that
-// know nothing of transactions, a context carries it past them.
+// Passing the transaction as an argument is better, because then it cannot be the wrong one. Where a call goes through
+// layers that do not know about transactions, a context carries it past them.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,8 @@
 
 namespace outbox::inline v0 {
 
-/// Knows which transaction is current. `write(context, …)` joins that; without one it throws `error` (no_transaction).
+/// Knows which transaction is current. `write(context, …)` joins that transaction. It throws `error` (no_transaction)
+/// if there is none.
 class OUTBOX_CORE_EXPORT tx_context {
  public:
   tx_context() = default;
@@ -19,14 +20,16 @@ class OUTBOX_CORE_EXPORT tx_context {
   tx_context& operator=(tx_context const&) = delete;
   virtual ~tx_context();
 
+  /// Returns the current transaction, or nothing if there is none.
   [[nodiscard]] virtual std::optional<transaction_ref> current() const noexcept = 0;
 };
 
-/// One current transaction per thread; scopes nest. Safe to use from several threads: each sees its own.
+/// One current transaction per thread; scopes nest. Thread-safe: each thread sees its own transaction. It must outlive
+/// its scopes.
 class OUTBOX_CORE_EXPORT thread_local_context final : public tx_context {
  public:
-  /// Makes `tx` current on this thread for as long as the scope lives. Scopes end in reverse order, on the thread that
-  /// made them.
+  /// Makes `tx` current on this thread as long as the scope lives. Scopes end in reverse order, on the thread that made
+  /// them. The transaction must outlive the scope.
   class OUTBOX_CORE_EXPORT scope {
    public:
     template <joinable Tx>
@@ -44,8 +47,9 @@ class OUTBOX_CORE_EXPORT thread_local_context final : public tx_context {
   [[nodiscard]] std::optional<transaction_ref> current() const noexcept override;
 };
 
-/// A transaction that is current from its begin to its end: `managed_transaction<sqlite::transaction> tx{context,
-/// db};`.
+/// A transaction that is current as long as this object lives:
+///
+///     outbox::managed_transaction<outbox::sqlite::transaction> tx{context, db};
 template <class Tx>
 class managed_transaction {
  public:
@@ -65,7 +69,7 @@ class managed_transaction {
 
 template <>
 struct transaction_traits<tx_context> {
-  /// The current one, or one that is not active.
+  /// Returns the current transaction, or one that is not active if there is none.
   OUTBOX_CORE_EXPORT static transaction_ref join(tx_context const& context) noexcept;
 };
 

@@ -78,10 +78,17 @@ instant database::now() { return options_.clock->now(); }
 commit_fate database::next_fate() { return options_.at_commit ? options_.at_commit() : commit_fate::ok; }
 
 void database::insert(transaction_ref tx, std::span<spi::insertion const> rows) {
-  if (tx.kind() != "memory" || &transaction_access::owner(*static_cast<transaction*>(tx.target())) != this) {
-    throw error{errc::wrong_transaction, "the transaction belongs to another memory store"};
-  }
-  auto& joined = *static_cast<transaction*>(tx.target());
+  auto const refuse = [](char const* why) { throw error{errc::wrong_transaction, why}; };
+  if (tx.kind() != "memory") refuse("a memory store needs a memory transaction");
+  bool const joined = tx.run<transaction>([&](transaction& t) {
+    if (&transaction_access::owner(t) != this) refuse("the transaction belongs to another memory store");
+    insert_into(t, rows);
+  });
+  if (!joined) refuse("this transaction gives its store nothing to work on");
+}
+
+void database::insert_into(transaction& joined, std::span<spi::insertion const> rows) {
+  transaction_access::wrote(joined);
   std::lock_guard const lock{mutex_};
   auto const at = now();
   std::vector<row_view> fresh;

@@ -63,6 +63,7 @@ class database final : public spi::store, public inspector, public std::enable_s
     std::vector<std::int64_t> take, kill;
   };
 
+  void insert_into(transaction& joined, std::span<spi::insertion const> rows);
   [[nodiscard]] candidates choose(spi::claim_request const& request, instant now, spi::claim_reply& reply) const;
   [[nodiscard]] row_view* owned(spi::row_handle const& handle);
   void update(row_view& row, std::function<void(row_view&)> const& change);
@@ -82,10 +83,11 @@ class database final : public spi::store, public inspector, public std::enable_s
   std::int64_t last_seq_ = 0;
 };
 
-/// What the store needs of a transaction.
+/// What the store needs from a transaction.
 struct transaction_access {
   static database& owner(transaction& tx) noexcept;
   static void enlist(transaction& tx, std::shared_ptr<transaction_observer> observer);
+  static void wrote(transaction& tx);  ///< The write that was enlisted last goes to this store.
   static void add(transaction& tx, row_view row);
   static bool has(transaction const& tx, std::string_view id) noexcept;
 };

@@ -1,6 +1,8 @@
+// The transaction on a memory store: its rows, its savepoints and its end.
 #include <algorithm>
 #include <outbox/error.hpp>
 #include <outbox/memory.hpp>
+#include <outbox/spi/enlisted.hpp>
 #include <set>
 #include <utility>
 
@@ -19,38 +21,32 @@ struct transaction::state {
   bool active = true;
   std::vector<row_view> rows;
   std::vector<mark> marks;
-  std::vector<std::shared_ptr<transaction_observer>> observers;
+  spi::enlisted writes;
 
   [[nodiscard]] bool has(std::string_view id) const noexcept {
     return std::ranges::any_of(rows, [&](row_view const& r) { return r.event.id() == id; });
   }
 
-  // What a database would answer to a read of the ids and tokens just before COMMIT. Of two writes that cannot be told
-  // apart the later one counts.
+  // Answers what a database would answer to a read of the ids and tokens just before COMMIT.
   void confirm() {
     std::set<std::pair<std::string_view, std::string_view>> present;
     for (auto const& r : rows) present.emplace(r.event.id(), r.locked_by);
-    for (auto o = observers.rbegin(); o != observers.rend(); ++o) {
-      for (std::size_t i = 0; i < (*o)->size(); ++i) {
-        if (present.erase({(*o)->event_id(i), (*o)->token(i)}) == 0) (*o)->absent(i);
-      }
-    }
+    writes.confirm([&](spi::enlisted::row const& r) { return present.contains({r.event_id, r.token}); });
   }
 
-  // Whoever is told may begin another transaction on the store.
-  template <class F>
-  void end(F&& tell) noexcept {
+  // Ready before the observers are told: one of them may begin another transaction on the store.
+  void end(void (spi::enlisted::*how)() noexcept) noexcept {
     active = false;
     rows.clear();
-    auto const told = std::exchange(observers, {});
-    for (auto const& o : told) tell(*o);
+    (writes.*how)();
   }
 };
 
 database& transaction_access::owner(transaction& tx) noexcept { return *tx.state_->owner; }
 void transaction_access::enlist(transaction& tx, std::shared_ptr<transaction_observer> observer) {
-  tx.state_->observers.push_back(std::move(observer));
+  tx.state_->writes.enlist(std::move(observer));
 }
+void transaction_access::wrote(transaction& tx) { tx.state_->writes.writes_to(0); }
 void transaction_access::add(transaction& tx, row_view row) { tx.state_->rows.push_back(std::move(row)); }
 bool transaction_access::has(transaction const& tx, std::string_view id) noexcept { return tx.state_->has(id); }
 
@@ -80,29 +76,27 @@ void transaction::rollback_to(std::string const& name) {
 
 void transaction::commit() {
   if (!state_->active) throw error{errc::no_transaction, "commit() after the end of the transaction"};
-  auto const rolled_back = [](transaction_observer& o) { o.rolled_back(); };
-  auto const in_doubt = [](transaction_observer& o) { o.in_doubt(); };
   auto const fate = state_->owner->next_fate();
   if (fate == commit_fate::refused) {
-    state_->end(rolled_back);
+    state_->end(&spi::enlisted::rolled_back);
     throw error{errc::store_failure, "the commit was refused"};
   }
   state_->confirm();
   try {
     if (fate != commit_fate::lost_undone) state_->owner->apply(state_->rows);
   } catch (...) {
-    state_->end(rolled_back);
+    state_->end(&spi::enlisted::rolled_back);
     throw;
   }
   if (fate != commit_fate::ok) {
-    state_->end(in_doubt);
+    state_->end(&spi::enlisted::in_doubt);
     throw error{errc::commit_in_doubt, "the connection was lost during COMMIT"};
   }
-  state_->end([](transaction_observer& o) { o.committed(); });
+  state_->end(&spi::enlisted::committed);
 }
 
 void transaction::rollback() noexcept {
-  if (state_->active) state_->end([](transaction_observer& o) { o.rolled_back(); });
+  if (state_->active) state_->end(&spi::enlisted::rolled_back);
 }
 
 }  // namespace memory
@@ -115,7 +109,8 @@ transaction_ref transaction_traits<memory::transaction>::join(memory::transactio
           [](void* t, std::shared_ptr<transaction_observer> observer) {
             memory::transaction_access::enlist(*static_cast<memory::transaction*>(t), std::move(observer));
             return true;
-          }};
+          },
+      .run = [](void* t, void (*use)(void*, void*), void* what) { use(what, t); }};
   return {&tx, operations};
 }
 

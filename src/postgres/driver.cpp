@@ -7,7 +7,6 @@
 #include <charconv>
 
 #include "core/base/instants.hpp"
-#include "postgres/watch.hpp"
 
 namespace outbox::inline v0::postgres {
 namespace {
@@ -104,15 +103,6 @@ bool ended_by_server(std::string_view state) noexcept {
 
 }  // namespace
 
-caller_connection::caller_connection() = default;
-caller_connection::~caller_connection() = default;
-void caller_connection::writes_to(write_target const& /*to*/) {}
-void caller_connection::insert(std::string_view sql, std::span<sql::value const> values, std::size_t rows) {
-  auto const inserted = execute(sql, values, {});
-  if (inserted >= static_cast<std::int64_t>(rows) || raw() == nullptr) return;
-  if (auto* const seen = watch::of(raw())) seen->doubt_rows();
-}
-
 std::string one_line(char const* text) {
   std::string s{text == nullptr ? "" : text};
   while (!s.empty() && s.back() == '\n') s.pop_back();
@@ -146,6 +136,10 @@ error error_of(PGconn* c, PGresult const* r, std::string_view doing) {
     return error{errc::unavailable, text, std::string{state}};
   }
   return error{state.empty() ? errc::store_failure : code_of(state), text, std::string{state}};
+}
+
+error connection_is_busy() {
+  return error{errc::connection_busy, "the connection is busy: read the results of its last statement first"};
 }
 
 bool spoils_connection(error const& e) noexcept {
@@ -212,8 +206,7 @@ driver::replies driver::send(std::span<statement const> statements) {
   }
   bool const entered = PQpipelineStatus(c_) == PQ_PIPELINE_OFF;
   if (entered && PQenterPipelineMode(c_) == 0) {
-    into.failure =
-        error{errc::wrong_transaction, "the connection is busy: read the results of its last statement first"};
+    into.failure = connection_is_busy();
     return into;
   }
   std::vector<std::string> prepared_now;

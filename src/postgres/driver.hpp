@@ -34,6 +34,9 @@ using result_handle = std::unique_ptr<PGresult, clear_result>;
 /// not the primary any more, a conflict with others, a limit that others use up: transient.
 [[nodiscard]] error error_of(PGconn* c, PGresult const* r, std::string_view doing);
 
+/// The error of a connection whose last statement has results that were not read.
+[[nodiscard]] error connection_is_busy();
+
 /// True if the connection should not be used again, although it answers: a server that goes, or only reads.
 [[nodiscard]] bool spoils_connection(error const& e) noexcept;
 

@@ -4,6 +4,7 @@
 #include <libpq-fe.h>
 
 #include <outbox/postgres.hpp>
+#include <outbox/spi/sql_connection.hpp>
 #include <string>
 #include <string_view>
 

@@ -202,12 +202,15 @@ bool postgres_store::ask_about_table(caller_connection& c) const {
 void postgres_store::with_caller(transaction_ref tx, std::function<void(caller_connection&)> const& f) {
   if (tx.kind() != "postgres")
     throw error{errc::wrong_transaction, "a PostgreSQL store needs a PostgreSQL transaction"};
-  tx.run([&](sql::connection& on) {
-    auto& c = static_cast<caller_connection&>(on);
-    bool const may_look = check_reaches(c);
-    c.writes_to({table_, may_look ? std::string_view{arrays_.exists} : std::string_view{}, log_});
-    f(c);
+  bool const joined = tx.run<sql::connection>([&](sql::connection& on) {
+    auto* const c = dynamic_cast<caller_connection*>(&on);
+    if (c == nullptr)
+      throw error{errc::wrong_transaction, "the transaction is not one that PostgreSQL stores can join"};
+    bool const may_look = check_reaches(*c);
+    c->writes_to({table_, may_look ? std::string_view{arrays_.exists} : std::string_view{}, log_});
+    f(*c);
   });
+  if (!joined) throw error{errc::wrong_transaction, "the transaction gives its store nothing to work on"};
 }
 
 void postgres_store::insert_one(caller_connection& c, spi::insertion const& i) const {

@@ -15,8 +15,8 @@ watch* watch::of(PGconn* c) {
 }
 
 void watch::enlist(std::shared_ptr<transaction_observer> observer) {
-  if (observers_.empty()) suspect_ = false;  // what happened before the first write does not touch it
-  observers_.push_back(std::move(observer));
+  if (writes_.empty()) suspect_ = false;  // what happened before the first write does not touch it
+  writes_.enlist(std::move(observer));
 }
 
 watch::reach const* watch::find(std::string_view table_id) const noexcept {
@@ -24,8 +24,8 @@ watch::reach const* watch::find(std::string_view table_id) const noexcept {
   return r == reached_.end() ? nullptr : &*r;
 }
 
-// Called by libpq on the thread that uses the connection. Nothing here throws or uses the connection, but what it tells
-// may reach a hook of the application's that does: then this is entered again, while `end()` is still telling others.
+// libpq calls this on the thread that uses the connection. Nothing here throws or uses the connection. But an observer
+// may call a hook of the application that does: then this is entered again while `end()` still tells the others.
 int watch::on_event(PGEventId id, void* info, void* /*pass_through*/) noexcept {
   if (id == PGEVT_RESULTCREATE) {
     auto const& e = *static_cast<PGEventResultCreate const*>(info);
@@ -56,33 +56,32 @@ void watch::on_result(PGresult const* r) noexcept {
   }
 }
 
-// ROLLBACK is the tag of ROLLBACK TO as well, after which the transaction goes on: only one without savepoints is
-// certain to have ended. BEGIN within a transaction is a mere warning, so one that comes unexpected proves nothing.
+// ROLLBACK TO has the tag ROLLBACK too, and the transaction goes on after it: only a transaction without savepoints has
+// ended for certain. BEGIN within a transaction is only a warning, so an unexpected one proves nothing.
 void watch::on_tag(std::string_view tag) noexcept {
   if (tag == "COMMIT") {
     open_ = false;
-    ++commits_;
-    ++ends_;
-    setbacks_at_commit_ = setbacks_;
-    if (suspect_) return end([](transaction_observer& o) { o.committed_in_part(); });
-    end([](transaction_observer& o) { o.committed(); });
+    at_commit_ = now_;
+    ++now_.commits;
+    ++now_.ends;
+    end(suspect_ ? &spi::enlisted::committed_in_part : &spi::enlisted::committed);
   } else if (tag == "ROLLBACK") {
     note_setback();
     if (savepoints()) return;
     open_ = false;
-    ++ends_;
-    end([](transaction_observer& o) { o.rolled_back(); });
+    ++now_.ends;
+    end(&spi::enlisted::rolled_back);
   } else if (tag == "BEGIN" || tag == "START TRANSACTION") {
-    note_setback();
     whole_ = !std::exchange(open_, true);
-    end_in_doubt();  // of an earlier one, whose end was not seen
+    if (!whole_) note_setback();
+    end_in_doubt();  // of an earlier transaction, whose end was not seen
   } else if (tag == "SAVEPOINT") {
     savepoints_ = true;
   } else if (tag == "PREPARE TRANSACTION") {
     note_setback();
     open_ = false;
-    ++commits_;
-    ++ends_;
+    ++now_.commits;
+    ++now_.ends;
     end_in_doubt();
   }
 }
@@ -92,17 +91,11 @@ void watch::idle() noexcept {
   end_in_doubt();
 }
 
-// Ready for the next transaction before anybody is told: whoever is told may begin it.
-template <class Tell>
-void watch::end(Tell&& tell) noexcept {
-  auto const told = std::exchange(observers_, {});
+// Ready for the next transaction before the observers are told: one of them may begin it.
+void watch::end(void (spi::enlisted::*how)() noexcept) noexcept {
   savepoints_ = false;
   suspect_ = false;
-  for (auto const& o : told) tell(*o);
-}
-
-void watch::end_in_doubt() noexcept {
-  end([](transaction_observer& o) { o.in_doubt(); });
+  (writes_.*how)();
 }
 
 bool watch_transaction(pg_conn* connection, std::shared_ptr<transaction_observer> observer) {

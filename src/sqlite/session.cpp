@@ -18,16 +18,4 @@ std::optional<file_identity> const& session::file() {
   return *file_;
 }
 
-connection::connection(std::string const& path, std::chrono::milliseconds busy_timeout) {
-  auto db = open_file(path, busy_timeout);
-  auto* const raw = db.get();
-  session_ = std::make_unique<session>(raw, std::move(db));
-}
-
-connection::~connection() = default;
-
-sqlite3* connection::handle() const noexcept { return session_->raw(); }
-
-void connection::execute(std::string const& sql) { run(handle(), sql); }
-
 }  // namespace outbox::inline v0::sqlite

@@ -1,4 +1,4 @@
-// A caller's connection as the store meets it.
+// A connection of a caller: its handle, the statements that are prepared on it, and the file that it is open on.
 #pragma once
 
 #include <sys/types.h>
@@ -19,12 +19,13 @@ struct file_identity {
   friend bool operator==(file_identity const&, file_identity const&) = default;
 };
 
-/// Nothing for a database without a file.
+/// Returns nothing for a database without a file.
 [[nodiscard]] std::optional<file_identity> identity_of(sqlite3* db) noexcept;
 
+/// Use from one thread at a time, like the connection.
 class session {
  public:
-  /// `owned`: the same handle if we opened it, to be closed with the session; else null.
+  /// `owned`: the same handle if this library opened it, to be closed with the session; else null.
   session(sqlite3* db, handle owned);
 
   [[nodiscard]] driver& statements() noexcept { return driver_; }
@@ -38,14 +39,6 @@ class session {
   handle owned_;
   std::optional<std::optional<file_identity>> file_;
   driver driver_;
-};
-
-/// What the store needs of a transaction.
-struct transaction_access {
-  /// Rows were written whose presence `exists` can tell.
-  static void wrote(transaction& tx, std::string_view exists);
-  static void enlist(transaction& tx, std::shared_ptr<transaction_observer> observer);
-  static sqlite::session& session(transaction& tx) noexcept;
 };
 
 }  // namespace outbox::inline v0::sqlite

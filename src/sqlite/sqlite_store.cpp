@@ -6,11 +6,11 @@
 
 #include "sql/row_store.hpp"
 #include "sql/table_name.hpp"
+#include "sqlite/caller_connection.hpp"
 #include "sqlite/dispatch_lock.hpp"
 #include "sqlite/driver.hpp"
 #include "sqlite/foreign_rows.hpp"
 #include "sqlite/migrate.hpp"
-#include "sqlite/session.hpp"
 
 namespace outbox::inline v0::sqlite {
 namespace {
@@ -101,18 +101,15 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
 
   void with_caller(transaction_ref tx, work const& f) override {
     if (tx.kind() != "sqlite") throw error{errc::wrong_transaction, "a SQLite store needs a SQLite transaction"};
-    if (auto* const ours = static_cast<transaction*>(tx.session())) {
-      auto& s = transaction_access::session(*ours);
-      check_file(s.file());
-      transaction_access::wrote(*ours, row_by_row().exists);
-      s.statements().use_clock(*clock_);
-      f(s.statements());
-      return;
-    }
-    auto* const db = static_cast<sqlite3*>(tx.target());
-    check_file(identity_of(db));
-    driver d{db, *clock_, /*keep=*/true};  // for this call: its statements end with it
-    f(d);
+    bool const joined = tx.run<sql::connection>([&](sql::connection& on) {
+      auto* const c = dynamic_cast<caller_connection*>(&on);
+      if (c == nullptr) throw error{errc::wrong_transaction, "the transaction is not one that a SQLite store can join"};
+      check_file(c->file());
+      c->writes_to(row_by_row().exists);
+      c->use_clock(*clock_);
+      f(*c);
+    });
+    if (!joined) throw error{errc::wrong_transaction, "the transaction gives its store nothing to work on"};
   }
 
  private:

@@ -249,7 +249,8 @@ TEST_F(Birth, R2_ATransactionThatCannotReportItsEndMakesNoHotEvents) {
   static constexpr transaction_operations silent{
       .kind = "memory",
       .active = [](void const*) noexcept { return inner->active(); },
-      .enlist = [](void*, std::shared_ptr<transaction_observer>) { return false; }};
+      .enlist = [](void*, std::shared_ptr<transaction_observer>) { return false; },
+      .run = [](void* t, void (*use)(void*, void*), void* what) { use(what, t); }};
   auto const e = event::json("t", "1", {.id = "a"});
   n.core->write(transaction_ref{&tx, silent}, std::span{&e, 1});
   EXPECT_EQ(n.look([](engine& g) { return g.used().hot_used(); }), 0U);

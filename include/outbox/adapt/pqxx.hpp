@@ -1,7 +1,7 @@
-// Joins a transaction of libpqxx: `writer.write(tx, …)` takes a pqxx::work as it takes one of ours.
+// Joins a transaction of libpqxx: `writer.write(tx, …)` accepts a pqxx::work.
 //
-// Header-only; include it and link libpqxx as ever. Statements run through pqxx. Written for 6.4 (Debian 12, which the
-// tests use), and by version switches for 7 and 8.
+// Header-only: include it and link libpqxx as usual. Statements run through pqxx. The tests use version 6.4 (Debian
+// 12); version switches cover 7 and 8.
 #pragma once
 
 #include <memory>
@@ -16,13 +16,13 @@
 
 namespace outbox::inline v0::adapt {
 
-/// The connection below a pqxx transaction. No version hands it out, but each shows it to the classes that large
-/// objects are made of.
+/// The libpq connection below a pqxx transaction. No version has a function for it, but each shows it to the classes
+/// for large objects.
 struct pqxx_handle : pqxx::largeobject {
   static pg_conn* of(pqxx::dbtransaction const& tx) noexcept { return raw_connection(tx); }
 };
 
-/// One row of pqxx's, in text form.
+/// One row of a pqxx result, in text form.
 class pqxx_row final : public sql::row {
  public:
   explicit pqxx_row(pqxx::row const& r) : row_{r} {}
@@ -42,7 +42,7 @@ class pqxx_row final : public sql::row {
   pqxx::row row_;
 };
 
-/// Runs the outbox's statements as the application runs its own.
+/// Runs the statements of the store through the application's transaction.
 class pqxx_connection final : public postgres::caller_connection {
  public:
   explicit pqxx_connection(pqxx::dbtransaction& tx) : tx_{tx} {}
@@ -60,7 +60,7 @@ class pqxx_connection final : public postgres::caller_connection {
       return static_cast<std::int64_t>(result.affected_rows());
     } catch (pqxx::broken_connection const& e) {
       throw error{errc::unavailable, e.what()};
-    } catch (pqxx::serialization_failure const& e) {  // in 6.4 these two are no sql_error
+    } catch (pqxx::serialization_failure const& e) {  // in 6.4 these two are not derived from sql_error
       throw postgres::error_with("40001", e.what());
     } catch (pqxx::deadlock_detected const& e) {
       throw postgres::error_with("40P01", e.what());
@@ -106,11 +106,10 @@ concept pqxx_database_transaction = std::is_base_of_v<pqxx::dbtransaction, Tx>;
 
 namespace outbox::inline v0 {
 
-/// Every transaction of pqxx's that is one on the server: pqxx::work, a pqxx::transaction of any isolation, also a
+/// Joins every pqxx transaction that is one on the server: pqxx::work, a pqxx::transaction of any isolation, also a
 /// robusttransaction. Not a nontransaction, which has nothing to join.
 ///
-/// pqxx does not tell how a transaction ends; an event procedure on the connection below does, in all the versions
-/// above.
+/// pqxx does not tell how a transaction ends; an event procedure on the libpq connection below does.
 template <adapt::pqxx_database_transaction Tx>
 struct transaction_traits<Tx> {
   static transaction_ref join(Tx& tx) noexcept {
@@ -123,9 +122,10 @@ struct transaction_traits<Tx> {
               return raw != nullptr && postgres::watch_transaction(raw, std::move(observer));
             },
         .run =
-            [](void* t, void (*use)(void*, sql::connection&), void* what) {
+            [](void* t, void (*use)(void*, void*), void* what) {
               adapt::pqxx_connection c{*static_cast<pqxx::dbtransaction*>(static_cast<Tx*>(t))};
-              use(what, c);
+              sql::connection& on = c;
+              use(what, &on);
             }};
     return {&tx, operations};
   }

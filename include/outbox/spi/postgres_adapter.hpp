@@ -1,4 +1,9 @@
-// What an adapter for a PostgreSQL client needs of this library. Not for applications.
+// What an adapter for a PostgreSQL client needs from this library. Not for applications.
+//
+// An adapter specialises `transaction_traits` for the client's transaction with the kind "postgres". Its `run` passes a
+// `caller_connection` that runs statements through the client, converted to `sql::connection*`. Its `enlist` calls
+// `watch_transaction`. An adapter whose client tells how a transaction ends uses `spi::enlisted` instead.
+// <outbox/adapt/pqxx.hpp> is an example.
 #pragma once
 
 #include <memory>
@@ -19,39 +24,41 @@ namespace outbox::inline v0::postgres {
 /// Where a write goes.
 struct write_target {
   std::string_view table;                   ///< For messages.
-  std::string_view exists;                  ///< Asks which rows are there; empty: the connection's role may not ask.
-  std::weak_ptr<log_function const> log{};  ///< The store's.
+  std::string_view exists;                  ///< Finds rows by id and token; empty: the role may not read the table.
+  std::weak_ptr<log_function const> log{};  ///< The store's log.
 };
 
-/// A caller's transaction as the store meets it. What `transaction_operations::run` gives for the kind "postgres" must
-/// be one of these.
+/// A caller's transaction as the store meets it. The `sql::connection` that `transaction_operations::run` passes for
+/// the kind "postgres" must be one of these; the store refuses others with `error` (wrong_transaction).
+///
+/// Use from one thread at a time. It lives as long as the call of `run`.
 class OUTBOX_POSTGRES_EXPORT caller_connection : public sql::connection {
  public:
   caller_connection();
   ~caller_connection() override;
 
-  /// Null if the client does not let it be reached.
+  /// The libpq connection; null if the client hides it.
   [[nodiscard]] virtual pg_conn* raw() const noexcept = 0;
 
-  /// The write whose observer was enlisted last goes to this table.
+  /// Says that the write whose observer was enlisted last goes to this table.
   virtual void writes_to(write_target const& to);
 
-  /// Inserts events of that write: `rows` of them, unless a trigger or a rule of the table's owner suppresses some.
-  /// Then it is not known which of the rows are there, and the observer is told so when the transaction commits.
+  /// Inserts `rows` events of that write. A trigger or a rule of the table may suppress some of them: then it is
+  /// unknown which of the rows are there, and the observer is told `committed_in_part`.
   virtual void insert(std::string_view sql, std::span<sql::value const> values, std::size_t rows);
 };
 
-/// Has the observer told how the open transaction of `connection` ends; false if that cannot be seen.
+/// Has the observer told how the open transaction of `connection` ends. Returns false if that cannot be seen.
 OUTBOX_POSTGRES_EXPORT bool watch_transaction(pg_conn* connection, std::shared_ptr<transaction_observer> observer);
 
-/// True between BEGIN and its end; false for null. No round trip.
+/// Returns true between BEGIN and the end of the transaction, and false for null. Makes no round trip.
 [[nodiscard]] OUTBOX_POSTGRES_EXPORT bool in_transaction(pg_conn const* connection) noexcept;
 
-/// What a SQLSTATE means; an empty one means that the connection was lost.
+/// Returns the error that a SQLSTATE means. An empty SQLSTATE means that the connection was lost.
 [[nodiscard]] OUTBOX_POSTGRES_EXPORT error error_with(std::string const& sqlstate, std::string const& text);
 
-/// A parameter as PostgreSQL reads it, bytes and arrays included; nothing for NULL. An array must not have an element
-/// without a value: whether the server reads one as NULL depends on a setting of the session.
+/// Returns a parameter as PostgreSQL reads it, bytes and arrays included; nothing for NULL. An array must not have an
+/// element without a value: whether the server reads it as NULL depends on a setting of the session.
 [[nodiscard]] OUTBOX_POSTGRES_EXPORT std::optional<std::string> text_of(sql::value const& v);
 
 }  // namespace outbox::inline v0::postgres

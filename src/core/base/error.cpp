@@ -10,6 +10,8 @@ std::string_view name(errc code) noexcept {
     case errc::duplicate_route: return "duplicate_route";
     case errc::no_transaction: return "no_transaction";
     case errc::wrong_transaction: return "wrong_transaction";
+    case errc::connection_busy: return "connection_busy";
+    case errc::type_mismatch: return "type_mismatch";
     case errc::duplicate_event: return "duplicate_event";
     case errc::lifecycle: return "lifecycle";
     case errc::mode_conflict: return "mode_conflict";

@@ -60,7 +60,7 @@ engine::registration engine::register_births(std::span<event const> events, stea
     if (slots_.hot_has_eased()) hot_full_said_ = false;
     b->place = births_.insert(births_.end(), b);
     r.birth = b;
-    if (has_bug(planted_bug::hot_push_before_commit)) committed(*b, now);
+    if (has_bug(planted_bug::hot_push_before_commit)) committed(*b, {}, now);
   }
   return r;
 }
@@ -80,20 +80,21 @@ void engine::cancel(birth& b) noexcept {
 
 void engine::rolled_back(birth& b) noexcept { cancel(b); }
 
-void engine::committed(birth& b, steady_time now) noexcept {
+void engine::committed(birth& b, std::vector<bool> const& absent, steady_time now) noexcept {
   // A commit that comes too late, or after the dispatch lock was lost, or while the node ends, is given back to the
   // pollers. So is one whose id a claim has met meanwhile.
   bool const superseded = std::ranges::any_of(b.tickets, [](auto const& t) { return t->stage == stage::gone; });
   bool const late = now - b.began > leases_.birth_limit();
   if (!b.open || !takes_over_ || !active() || superseded || late) return committed_in_part(b, now);
-  for (auto const& t : b.tickets) {
-    if (t->absent) {
-      remove(*t);
+  for (std::size_t i = 0; i < b.tickets.size(); ++i) {
+    auto& t = *b.tickets[i];
+    if (i < absent.size() && absent[i]) {
+      remove(t);
       continue;
     }
-    t->limit = end_of_waiting(*t, now);
+    t.limit = end_of_waiting(t, now);
     counters_.hot_enqueued += 1;
-    move_to(*t, stage::queued);
+    move_to(t, stage::queued);
   }
   b.open = false;
   births_.erase(b.place);

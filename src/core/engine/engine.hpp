@@ -68,7 +68,8 @@ class engine {
   using registration = outbox::v0::core::registration;
   [[nodiscard]] registration register_births(std::span<event const> events, steady_time now);
   void cancel(birth& b) noexcept;  ///< The INSERT failed, or the transaction cannot report its end.
-  void committed(birth& b, steady_time now) noexcept;
+  /// `absent` has one entry per ticket: a savepoint took its row back. Empty: all rows are there.
+  void committed(birth& b, std::vector<bool> const& absent, steady_time now) noexcept;
   void rolled_back(birth& b) noexcept;
   void committed_in_part(birth& b, steady_time now) noexcept;
   void in_doubt(birth& b, steady_time now) noexcept;

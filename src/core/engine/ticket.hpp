@@ -54,8 +54,7 @@ struct sending {
   bool unanswered = false;  ///< It was sent before and the reply was not seen, so it may have taken effect.
 };
 
-/// Only the engine changes a ticket, under the lock, with one exception: the observer of its transaction sets `absent`
-/// before it reports the end to the engine.
+/// Only the engine changes a ticket, under the lock.
 struct ticket {
   ticket(outbox::v0::event e, spi::row_handle h, core::route const* r, outbox::v0::path p)
       : event{std::move(e)}, handle{std::move(h)}, route{r}, path{p}, bytes{event.size_bytes()} {}
@@ -73,7 +72,6 @@ struct ticket {
 
   core::stage stage = stage::registered;
   core::hold hold = hold::sure;
-  bool absent = false;            ///< Its savepoint was rolled back. Only while registered.
   bool elder = false;             ///< Registered or running since before a suspect was found.
   steady_time lease_end{};        ///< By this node's clock, so never later than by the store's.
   steady_time limit{};            ///< Queued: released after this. Running: failed after this. `max()`: never.

@@ -11,7 +11,7 @@ namespace outbox::inline v0 {
 namespace core {
 namespace {
 
-// Runs a user's hook; what it throws is for the log, and it is the node's threads that log.
+// Runs a hook of the application. An exception goes to the log, which the node's threads write.
 template <class F>
 void guarded(std::weak_ptr<node_core> const& weak, F&& hook) noexcept {
   try {
@@ -31,18 +31,22 @@ void guarded(std::weak_ptr<node_core> const& weak, F&& hook) noexcept {
   }
 }
 
-// Stands between a caller's transaction and the engine. May outlive the node: then it only tells the user's hook.
+// Stands between the caller's transaction and the engine. It may outlive the node: then it only tells the hook. It runs
+// on the caller's thread and touches the engine's state under the engine's lock only, which `end` takes.
 class birth_observer final : public transaction_observer {
+  static constexpr std::size_t not_owned = SIZE_MAX;
+
  public:
   birth_observer(std::weak_ptr<node_core> core, engine::registration const& r, std::shared_ptr<writer_hook> hook,
                  std::span<event const> events)
       : core_{std::move(core)}, birth_{r.birth}, wake_{r.wake}, due_in_{r.due_in}, hook_{std::move(hook)} {
+    if (birth_) absent_.assign(birth_->tickets.size(), false);  // not later: after COMMIT nothing is allocated
     if (!hook_) return;
     // The hook hears of every event; the engine only needs those that it owns.
     events_.assign(events.begin(), events.end());
-    owned_.assign(events.size(), nullptr);
+    owned_.assign(events.size(), not_owned);
     for (std::size_t i = 0, next = 0; i < events.size(); ++i) {
-      if (r.owned[i]) owned_[i] = r.birth->tickets[next++].get();
+      if (r.owned[i]) owned_[i] = next++;
     }
     gone_.assign(events.size(), false);
   }
@@ -53,20 +57,20 @@ class birth_observer final : public transaction_observer {
   }
   std::string const& token(std::size_t i) const noexcept override {
     static std::string const none;
-    return !hook_ || owned_[i] != nullptr ? birth_->token : none;
+    return !hook_ || owned_[i] != not_owned ? birth_->token : none;
   }
   void absent(std::size_t i) noexcept override {
     if (!hook_) {
-      birth_->tickets[i]->absent = true;
+      absent_[i] = true;
       return;
     }
     gone_[i] = true;
-    if (owned_[i] != nullptr) owned_[i]->absent = true;
+    if (owned_[i] != not_owned) absent_[owned_[i]] = true;
   }
 
   void committed() noexcept override {
     end([&](engine& e, steady_time now) {
-      if (birth_) e.committed(*birth_, now);
+      if (birth_) e.committed(*birth_, absent_, now);
       if (wake_) e.wake();
       if (due_in_) e.wake(now + *due_in_);
       if (wake_ || due_in_) e.hint();
@@ -88,7 +92,7 @@ class birth_observer final : public transaction_observer {
   void committed_in_part() noexcept override { leave_to_poller(&engine::committed_in_part); }
   void in_doubt() noexcept override { leave_to_poller(&engine::in_doubt); }
 
-  /// The write failed: there is nothing to tell anybody.
+  /// The write failed: its end concerns neither the engine nor the hook.
   void disarm() noexcept {
     hook_.reset();
     birth_.reset();
@@ -122,9 +126,10 @@ class birth_observer final : public transaction_observer {
   bool wake_;
   std::optional<milliseconds> due_in_;
   std::shared_ptr<writer_hook> hook_;
-  std::vector<event> events_;   ///< With a hook only, like the rest.
-  std::vector<ticket*> owned_;  ///< Null: without an owner. Kept alive by the birth.
-  std::vector<bool> gone_;
+  std::vector<bool> absent_;        ///< One per ticket of the birth: its row is gone.
+  std::vector<event> events_;       ///< With a hook only, like the rest.
+  std::vector<std::size_t> owned_;  ///< One per event: its ticket in the birth, or `not_owned`.
+  std::vector<bool> gone_;          ///< One per event: its row is gone.
 };
 
 std::vector<insertion> insertions_of(std::span<event const> events, engine::registration const& r, milliseconds lease) {
@@ -169,7 +174,7 @@ std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const
   }
   std::shared_ptr<birth_observer> observer;
   try {
-    // Enlisted before the INSERT: what can fail for want of memory fails while nothing is written.
+    // The observer is enlisted before the INSERT: if memory runs out, it does so while nothing is written.
     observer = std::make_shared<birth_observer>(self, r, settings_.hook, events);
     bool const reports = tx.enlist(observer);
     if (!reports && r.birth) {

@@ -65,7 +65,7 @@ void write_events(arguments const& a, outbox::writer const& w, int ledger, std::
       if (!c) c = std::make_unique<outbox::postgres::connection>(a.connection);
       outbox::postgres::transaction tx{
           *c, i % 2 == 0 ? outbox::postgres::send_mode::immediate : outbox::postgres::send_mode::pipelined};
-      tx.enqueue("INSERT INTO " + a.schema + ".orders VALUES ($1)", {std::string_view{id}});
+      tx.enqueue("INSERT INTO " + a.schema + ".orders VALUES ($1)", id);
       w.write(tx, "t", "1", {.id = id});
       if (i % 10 == 9) continue;  // rolled back
       tx.commit();

@@ -56,7 +56,7 @@ void write_orders(arguments const& a, outbox::writer const& w, int thread) {
     auto const id = std::to_string(a.life) + "-" + std::to_string(thread) + "-" + std::to_string(i);
     try {
       outbox::sqlite::transaction tx{db};
-      db.execute("INSERT INTO orders (id) VALUES ('" + id + "')");
+      tx.execute("INSERT INTO orders (id) VALUES (?)", id);
       w.write(tx, "order.placed", "{\"id\":\"" + id + "\"}", {.id = id});
       if (random() % 5 == 0) {
         db.execute("SAVEPOINT s");

@@ -1,0 +1,40 @@
+// A caller's transaction as the store meets it, and how `write()` joins a bare handle.
+#include <outbox/postgres.hpp>
+#include <outbox/spi/postgres_adapter.hpp>
+#include <utility>
+
+#include "postgres/driver.hpp"
+#include "postgres/watch.hpp"
+
+namespace outbox::inline v0 {
+namespace postgres {
+
+caller_connection::caller_connection() = default;
+caller_connection::~caller_connection() = default;
+void caller_connection::writes_to(write_target const& /*to*/) {}
+void caller_connection::insert(std::string_view sql, std::span<sql::value const> values, std::size_t rows) {
+  auto const inserted = execute(sql, values, {});
+  if (inserted >= static_cast<std::int64_t>(rows) || raw() == nullptr) return;
+  if (auto* const seen = watch::of(raw())) seen->doubt_rows();
+}
+
+}  // namespace postgres
+
+transaction_ref transaction_traits<pg_conn*>::join(pg_conn* connection) noexcept {
+  static constexpr transaction_operations operations{
+      .kind = "postgres",
+      .active = [](void const* t) noexcept { return postgres::in_transaction(static_cast<PGconn const*>(t)); },
+      .enlist =
+          [](void* t, std::shared_ptr<transaction_observer> observer) {
+            return postgres::watch_transaction(static_cast<PGconn*>(t), std::move(observer));
+          },
+      .run =
+          [](void* t, void (*use)(void*, void*), void* what) {
+            postgres::driver d{static_cast<PGconn*>(t), /*keep=*/false};
+            sql::connection& on = d;
+            use(what, &on);
+          }};
+  return {connection, operations};
+}
+
+}  // namespace outbox::inline v0

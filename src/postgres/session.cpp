@@ -1,0 +1,18 @@
+#include "postgres/session.hpp"
+
+#include <outbox/spi/postgres_adapter.hpp>
+#include <utility>
+
+#include "postgres/pool.hpp"
+
+namespace outbox::inline v0::postgres {
+
+session::session(handle c, milliseconds timeout)
+    : conn{std::move(c)}, statements{conn.get(), /*keep=*/!behind_pooler(conn.get(), timeout)} {}
+
+bool in_transaction(pg_conn const* connection) noexcept {
+  auto const s = connection == nullptr ? PQTRANS_UNKNOWN : PQtransactionStatus(connection);
+  return s == PQTRANS_INTRANS || s == PQTRANS_INERROR;
+}
+
+}  // namespace outbox::inline v0::postgres
