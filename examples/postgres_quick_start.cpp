@@ -38,9 +38,9 @@ int main(int argc, char** argv) try {
 
   auto const place = [&](std::string const& id, bool commit) {
     outbox::postgres::transaction tx{db};
-    tx.enqueue("INSERT INTO orders VALUES ($1)", {std::string_view{id}});  // text is a parameter, never part of the SQL
+    tx.execute("INSERT INTO orders VALUES ($1)", id);
     box.writer().write(tx, order_placed{id, 1999}, {.aggregate = {"order", id}});
-    if (commit) tx.commit();  // the event travels with COMMIT, and the listener runs microseconds later
+    if (commit) tx.commit();  // the event is sent with COMMIT, and the listener runs microseconds later
   };
   place("42", true);
   place("43", true);

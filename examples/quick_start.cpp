@@ -1,8 +1,6 @@
 // The quick start: an order service on SQLite. The README shows its heart.
 //
 //   example_quick_start [more orders]
-#include <sqlite3.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -12,7 +10,6 @@
 #include <outbox/json.hpp>
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
-#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -35,16 +32,6 @@ struct carrier {
   }
   std::atomic<bool> was_down = false;
 };
-
-// The change that the event is about. Text from outside is a parameter, never a part of the SQL.
-void insert_order(outbox::sqlite::connection& db, std::string const& id) {
-  sqlite3_stmt* insert = nullptr;
-  sqlite3_prepare_v2(db.handle(), "INSERT INTO orders VALUES (?)", -1, &insert, nullptr);
-  sqlite3_bind_text(insert, 1, id.data(), static_cast<int>(id.size()), SQLITE_STATIC);
-  int const code = sqlite3_step(insert);
-  sqlite3_finalize(insert);
-  if (code != SQLITE_DONE) throw std::runtime_error{sqlite3_errmsg(db.handle())};
-}
 
 int main(int argc, char** argv) {
   auto const path = std::filesystem::temp_directory_path() / "outbox-quick-start.db";
@@ -72,7 +59,7 @@ int main(int argc, char** argv) {
 
   auto const place = [&](std::string const& id, bool commit) {
     outbox::sqlite::transaction tx{db};
-    insert_order(db, id);
+    tx.execute("INSERT INTO orders VALUES (?)", id);
     box.writer().write(tx, order_placed{id, 1999}, {.aggregate = {"order", id}});
     if (commit) tx.commit();  // the listener runs microseconds later
   };

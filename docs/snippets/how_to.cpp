@@ -56,7 +56,7 @@ void join_your_transaction(std::string const& path) {
   db.execute("CREATE TABLE orders (id TEXT PRIMARY KEY)");
   {
     outbox::sqlite::transaction tx{db};  // BEGIN IMMEDIATE
-    db.execute("INSERT INTO orders VALUES ('1')");
+    tx.execute("INSERT INTO orders VALUES (?)", "1");
     writer.write(tx, "order.placed", R"({"order":"1"})", {.aggregate = {"order", "1"}});
     tx.commit();  // without it the destructor rolls back
   }
@@ -66,7 +66,7 @@ void join_your_transaction(std::string const& path) {
   check(sqlite3_open(path.c_str(), &handle) == SQLITE_OK, "the file can be opened again");
   {
     outbox::sqlite::transaction tx{handle};  // your handle: nothing is left behind on it, and it stays open
-    sqlite3_exec(handle, "INSERT INTO orders VALUES ('2')", nullptr, nullptr, nullptr);
+    tx.execute("INSERT INTO orders VALUES (?)", "2");
     writer.write(tx, "order.placed", R"({"order":"2"})", {.aggregate = {"order", "2"}});
     tx.commit();
   }
@@ -92,7 +92,7 @@ void join_your_transaction(std::string const& path) {
     loyalty const points{box.writer(), current};
 
     outbox::managed_transaction<outbox::sqlite::transaction> tx{current, db};
-    db.execute("INSERT INTO orders VALUES ('4')");
+    db.execute("INSERT INTO orders VALUES (?)", "4");
     points.award("ada");  // joins the transaction without being given it
     tx.commit();
   }

@@ -101,7 +101,7 @@ void our_transaction(std::string const& connection, outbox::writer const& writer
   outbox::postgres::connection db{connection};
   {
     outbox::postgres::transaction tx{db};  // BEGIN
-    db.execute("INSERT INTO orders VALUES ('1')");
+    tx.execute("INSERT INTO orders VALUES ($1)", "1");
     writer.write(tx, "order.placed", R"({"order":"1"})", {.aggregate = {"order", "1"}});
     tx.commit();  // sends the event and COMMIT together; without it the destructor rolls back
   }
@@ -110,7 +110,7 @@ void our_transaction(std::string const& connection, outbox::writer const& writer
 
   {
     outbox::postgres::transaction tx{db, outbox::postgres::send_mode::pipelined};
-    tx.enqueue("INSERT INTO orders VALUES ($1)", {std::string_view{"2"}});
+    tx.enqueue("INSERT INTO orders VALUES ($1)", "2");
     writer.write(tx, "order.placed", R"({"order":"2"})", {.aggregate = {"order", "2"}});
     tx.commit();  // BEGIN, both INSERTs and COMMIT in one round trip
   }
@@ -136,7 +136,7 @@ void your_handle(std::string const& connection, outbox::writer const& writer, ar
   check(PQstatus(handle) == CONNECTION_OK, "the server can be reached");
   {
     outbox::postgres::transaction tx{handle};  // your handle: it stays open, and nothing stays prepared on it
-    PQclear(PQexec(handle, "INSERT INTO orders VALUES ('4')"));
+    tx.execute("INSERT INTO orders VALUES ($1)", "4");
     writer.write(tx, "order.placed", R"({"order":"4"})", {.aggregate = {"order", "4"}});
     tx.commit();
   }
@@ -217,7 +217,7 @@ void one_node(std::string const& connection) {
   outbox::postgres::connection db{connection};  // was: outbox::sqlite::connection db{"shop.db"}
   {
     outbox::postgres::transaction tx{db};  // was: outbox::sqlite::transaction tx{db}
-    db.execute("INSERT INTO orders VALUES ('8')");
+    tx.execute("INSERT INTO orders VALUES ($1)", "8");
     box.writer().write(tx, "order.placed", R"({"order":"8"})", {.aggregate = {"order", "8"}});
     tx.commit();
   }
@@ -252,7 +252,7 @@ void web_and_workers(std::string const& connection) {
   for (int i = 0; i < 200; ++i) {
     auto const id = "web-" + std::to_string(i);
     outbox::postgres::transaction tx{db, outbox::postgres::send_mode::pipelined};
-    tx.enqueue("INSERT INTO orders VALUES ($1)", {std::string_view{id}});
+    tx.enqueue("INSERT INTO orders VALUES ($1)", id);
     web.writer().write(tx, "order.placed", "{}", {.aggregate = {"order", id}});
     tx.commit();
   }

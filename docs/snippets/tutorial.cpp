@@ -1,6 +1,4 @@
 // The program of docs/tutorial.md: a library lends books and prints a receipt for every loan.
-#include <sqlite3.h>
-
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -8,7 +6,6 @@
 #include <outbox/json.hpp>
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
-#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -38,19 +35,9 @@ outbox::listeners receipts(bool mephisto_has_a_card) {
   return listeners;
 }
 
-void insert_loan(sqlite3* db, book_lent const& loan) {
-  sqlite3_stmt* insert = nullptr;
-  sqlite3_prepare_v2(db, "INSERT INTO loans VALUES (?, ?)", -1, &insert, nullptr);
-  sqlite3_bind_text(insert, 1, loan.title.c_str(), -1, SQLITE_STATIC);
-  sqlite3_bind_text(insert, 2, loan.reader.c_str(), -1, SQLITE_STATIC);
-  int const code = sqlite3_step(insert);
-  sqlite3_finalize(insert);
-  if (code != SQLITE_DONE) throw std::runtime_error{sqlite3_errmsg(db)};
-}
-
 void lend(outbox::writer const& writer, outbox::sqlite::connection& db, book_lent const& loan, bool commit) {
   outbox::sqlite::transaction tx{db};
-  insert_loan(db.handle(), loan);
+  tx.execute("INSERT INTO loans VALUES (?, ?)", loan.title, loan.reader);
   writer.write(tx, loan, {.aggregate = {"book", loan.title}});
   if (commit) tx.commit();
 }

@@ -1,5 +1,3 @@
-#include <sqlite3.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -51,14 +49,9 @@ std::map<int, story> read_ledger(std::string const& path) {
 
 // The committed orders: each was written in the transaction of its event.
 std::set<int> committed_orders(std::string const& database) {
-  std::set<int> ids;
   outbox::sqlite::connection db{database};
-  auto const add = [](void* to, int, char** v, char**) {
-    static_cast<std::set<int>*>(to)->insert(std::atoi(v[0]));
-    return 0;
-  };
-  sqlite3_exec(db.handle(), "SELECT id FROM orders", add, &ids, nullptr);
-  return ids;
+  auto const ids = db.query<int>("SELECT id FROM orders");
+  return {ids.begin(), ids.end()};
 }
 
 double microseconds_at(std::vector<std::int64_t> const& sorted, double share) {

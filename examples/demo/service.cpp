@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <sqlite3.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -55,22 +54,13 @@ outbox::listeners carrier(ledger const& book, bool repaired) {
   return listeners;
 }
 
-void insert_order(sqlite3* db, int order) {
-  sqlite3_stmt* insert = nullptr;
-  sqlite3_prepare_v2(db, "INSERT INTO orders (id) VALUES (?)", -1, &insert, nullptr);
-  sqlite3_bind_int(insert, 1, order);
-  int const code = sqlite3_step(insert);
-  sqlite3_finalize(insert);
-  if (code != SQLITE_DONE) throw std::runtime_error{sqlite3_errmsg(db)};
-}
-
 void place(outbox::writer const& writer, outbox::sqlite::connection& db, ledger const& book, int order) {
   auto const id = std::to_string(order);
   outbox::event_options options{.id = "event-" + id, .aggregate = {"order", id}};
   if (is_delayed(order)) options.deliver_after = 300ms;
   book.append("written", order);
   outbox::sqlite::transaction tx{db};
-  insert_order(db.handle(), order);
+  tx.execute("INSERT INTO orders (id) VALUES (?)", order);
   writer.write(tx, order_placed{order, 1999}, std::move(options));
   if (rolls_back(order)) return;
   tx.commit();
