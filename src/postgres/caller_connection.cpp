@@ -1,10 +1,12 @@
 // A caller's transaction as the store meets it, and how `write()` joins a bare handle.
 #include <outbox/postgres.hpp>
 #include <outbox/spi/postgres_adapter.hpp>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "postgres/driver.hpp"
-#include "postgres/watch.hpp"
 
 namespace outbox::inline v0 {
 namespace postgres {
@@ -12,10 +14,16 @@ namespace postgres {
 caller_connection::caller_connection() = default;
 caller_connection::~caller_connection() = default;
 void caller_connection::writes_to(write_target const& /*to*/) {}
-void caller_connection::insert(std::string_view sql, std::span<sql::value const> values, std::size_t rows) {
-  auto const inserted = execute(sql, values, {});
-  if (inserted >= static_cast<std::int64_t>(rows) || raw() == nullptr) return;
-  if (auto* const seen = watch::of(raw())) seen->doubt_rows();
+void caller_connection::insert(std::string_view sql, std::span<parameter const> values, std::size_t rows) {
+  std::vector<std::optional<std::string>> texts;
+  std::vector<sql::value> shown;
+  texts.reserve(values.size());  // `shown` points into it
+  shown.reserve(values.size());
+  for (auto const& v : values) {
+    auto const& text = texts.emplace_back(text_of(v));
+    shown.push_back(text ? sql::value{std::string_view{*text}} : sql::value{});
+  }
+  doubt_missing_rows(*this, execute(sql, shown, {}), rows);
 }
 
 }  // namespace postgres
@@ -30,7 +38,7 @@ transaction_ref transaction_traits<pg_conn*>::join(pg_conn* connection) noexcept
           },
       .run =
           [](void* t, void (*use)(void*, void*), void* what) {
-            postgres::driver d{static_cast<PGconn*>(t), /*keep=*/false};
+            postgres::driver d{static_cast<PGconn*>(t), postgres::prepared::once};
             sql::connection& on = d;
             use(what, &on);
           }};

@@ -75,15 +75,14 @@ class insert_columns {
     rich_ = rich_ || !json || !e.tenant.empty() || !headers.empty() || !e.ordering_key.empty();
   }
   [[nodiscard]] std::size_t statement() const noexcept { return (rich_ ? 2U : 0U) + (delayed_ ? 1U : 0U); }
-  [[nodiscard]] std::vector<sql::value> values() const {
-    std::vector<sql::value> all{sql::text_array{id_},        sql::text_array{type_},
-                                sql::text_array{aggregate_}, sql::text_array{aggregate_id_},
-                                sql::text_array{payload_},   sql::text_array{created_},
-                                sql::text_array{token_},     lease_};
-    if (delayed_) all.insert(all.end(), {sql::text_array{at_}, sql::integer_array{after_}});
+  [[nodiscard]] std::vector<parameter> values() const {
+    std::vector<parameter> all{
+        text_array{id_},      text_array{type_},    text_array{aggregate_}, text_array{aggregate_id_},
+        text_array{payload_}, text_array{created_}, text_array{token_},     lease_};
+    if (delayed_) all.insert(all.end(), {text_array{at_}, integer_array{after_}});
     if (rich_) {
-      all.insert(all.end(), {sql::text_array{tenant_}, sql::text_array{headers_}, sql::text_array{key_},
-                             sql::text_array{content_}, sql::blob_array{bytes_}});
+      all.insert(all.end(), {text_array{tenant_}, text_array{headers_}, text_array{key_}, text_array{content_},
+                             blob_array{bytes_}});
     }
     return all;
   }

@@ -72,7 +72,7 @@ class advisory_lock final : public spi::dispatch_lock {
   }
 
   // False behind a pooler.
-  [[nodiscard]] bool has_own_session() const noexcept { return c_->statements.keeps(); }
+  [[nodiscard]] bool has_own_session() const noexcept { return c_->statements.owns_session(); }
 
  private:
   mutable std::mutex mutex_;

@@ -103,6 +103,11 @@ bool ended_by_server(std::string_view state) noexcept {
 
 }  // namespace
 
+void doubt_missing_rows(caller_connection const& c, std::int64_t inserted, std::size_t rows) {
+  if (inserted >= static_cast<std::int64_t>(rows) || c.raw() == nullptr) return;
+  if (auto* const seen = watch::of(c.raw())) seen->doubt_rows();
+}
+
 std::string one_line(char const* text) {
   std::string s{text == nullptr ? "" : text};
   while (!s.empty() && s.back() == '\n') s.pop_back();
@@ -186,6 +191,12 @@ std::int64_t driver::execute(std::string_view sql, std::span<sql::value const> v
   return rows.changed();
 }
 
+void driver::insert(std::string_view sql, std::span<parameter const> values, std::size_t rows) {
+  statement const one{std::string{sql}, parameters{values}};
+  auto const results = send_or_throw(std::span{&one, 1});
+  doubt_missing_rows(*this, result_rows{results.front().get()}.changed(), rows);
+}
+
 std::vector<result_handle> driver::send_or_throw(std::span<statement const> statements) {
   auto answers = send(statements);
   if (answers.failure) throw *answers.failure;
@@ -227,7 +238,7 @@ driver::replies driver::send(std::span<statement const> statements) {
 bool driver::send(statement const& s, std::vector<std::string>& prepared_now) {
   auto const& p = s.values;
   auto const known = names_.find(s.sql);
-  if (!keep_ || (known == names_.end() && names_.size() >= most_prepared)) {
+  if (prepared_ == prepared::once || (known == names_.end() && names_.size() >= most_prepared)) {
     return PQsendQueryParams(c_, s.sql.c_str(), p.size(), nullptr, p.pointers(), p.lengths(), p.formats(), 1) != 0;
   }
   auto const name = known != names_.end() ? known->second : "outbox_" + std::to_string(++named_);

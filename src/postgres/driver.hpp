@@ -65,29 +65,39 @@ class result_rows {
   PGresult* r_;
 };
 
-/// A statement on its way.
+/// A statement to be sent.
 struct statement {
   std::string sql;
   parameters values;
-  std::size_t rows = 0;   ///< Events that it inserts.
-  std::size_t write = 0;  ///< Whose they are: a write of the transaction's.
+  std::size_t rows = 0;   ///< The number of events that it inserts.
+  std::size_t write = 0;  ///< The write of the transaction that they belong to.
 };
 
-/// A connection through which statements travel, many in one round trip.
+/// What becomes of a prepared statement.
+enum class prepared {
+  once,  ///< It is used once: the connection is the application's or a pooler's.
+  kept,  ///< It stays prepared for the next time.
+};
+
+/// If fewer rows were inserted than were sent, which of them are there is unknown: the connection's watch is told so.
+void doubt_missing_rows(caller_connection const& c, std::int64_t inserted, std::size_t rows);
+
+/// A connection that sends statements, many in one round trip.
 class driver final : public caller_connection {
  public:
-  /// `keep`: statements stay prepared on the connection, which must be our own and no pooler's. `timeout`: how long an
-  /// answer may take before the connection is given up; zero: for ever.
-  driver(PGconn* c, bool keep, milliseconds timeout = {}) noexcept : c_{c}, keep_{keep}, timeout_{timeout} {}
+  /// With `prepared::kept` the connection must belong to the library and not go through a pooler. `timeout` is how long
+  /// an answer may take before the connection is given up; zero means no limit.
+  driver(PGconn* c, prepared p, milliseconds timeout = {}) noexcept : c_{c}, prepared_{p}, timeout_{timeout} {}
 
   bool in_transaction() const noexcept override;
   using sql::connection::execute;
   std::int64_t execute(std::string_view sql, std::span<sql::value const> values,
                        sql::row_function const& on_row) override;
   pg_conn* raw() const noexcept override { return c_; }
+  void insert(std::string_view sql, std::span<parameter const> values, std::size_t rows) override;
 
-  /// The session is ours, with what was set in it.
-  [[nodiscard]] bool keeps() const noexcept { return keep_; }
+  /// True if the session belongs to the library, with the settings that it made there.
+  [[nodiscard]] bool owns_session() const noexcept { return prepared_ == prepared::kept; }
 
   /// What became of a round trip: one result per statement until the first that failed, and why that did.
   struct replies {
@@ -112,7 +122,7 @@ class driver final : public caller_connection {
   void break_off();
 
   PGconn* c_;
-  bool keep_;
+  prepared prepared_;
   milliseconds timeout_;
   bool given_up_ = false;
   core::text_map<std::string> names_;  ///< Of what is prepared.

@@ -262,7 +262,7 @@ void check_options(options const& o) {
 }
 
 std::string resolve_schema(PGconn* c, options const& o) {
-  driver d{c, /*keep=*/false, o.timeout};
+  driver d{c, prepared::once, o.timeout};
   if (o.schema.empty()) {
     auto const current = ask(d, "SELECT current_schema()::text");
     if (!current)
@@ -280,7 +280,7 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
   if (PQserverVersion(c) < oldest) {
     refuse("this library needs PostgreSQL 13 or later; the server is " + std::to_string(PQserverVersion(c) / 10'000));
   }
-  driver d{c, /*keep=*/false};
+  driver d{c, prepared::once};
   migration report;
   run(c, "BEGIN ISOLATION LEVEL READ COMMITTED");
   try {
@@ -310,7 +310,7 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
 }
 
 std::string check_schema(PGconn* c, std::string const& table, std::string const& schema) {
-  driver d{c, /*keep=*/false};
+  driver d{c, prepared::once};
   auto const version = version_of(d, table, schema);
   refuse_newer(version);
   if (version < schema_version) {

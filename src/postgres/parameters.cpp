@@ -8,7 +8,7 @@
 namespace outbox::inline v0::postgres {
 namespace {
 
-// The numbers of types that arrays name inside.
+// The type numbers that stand inside binary arrays.
 constexpr std::uint32_t bytea_oid = 17;
 constexpr std::uint32_t bigint_oid = 20;
 constexpr std::uint32_t text_oid = 25;
@@ -97,19 +97,31 @@ std::string plain_text_of(sql::value const& v) {
 }  // namespace
 
 std::optional<std::string> text_of(sql::value const& v) {
+  if (std::holds_alternative<std::monostate>(v)) return std::nullopt;
+  if (auto const* const b = std::get_if<sql::blob>(&v)) return hex_of(b->bytes);
+  return plain_text_of(v);
+}
+
+std::optional<std::string> text_of(parameter const& p) {
   auto const or_null = [](auto&& element) {
     return [element](std::optional<std::string_view> const& i) { return i ? element(*i) : std::string{"NULL"}; };
   };
-  if (std::holds_alternative<std::monostate>(v)) return std::nullopt;
-  if (auto const* const b = std::get_if<sql::blob>(&v)) return hex_of(b->bytes);
-  if (auto const* const a = std::get_if<sql::text_array>(&v)) return braces(a->items, or_null(quoted_element));
-  if (auto const* const a = std::get_if<sql::blob_array>(&v)) {
+  if (auto const* const a = std::get_if<text_array>(&p)) return braces(a->items, or_null(quoted_element));
+  if (auto const* const a = std::get_if<blob_array>(&p)) {
     return braces(a->items, or_null([](std::string_view bytes) { return quoted_element(hex_of(bytes)); }));
   }
-  if (auto const* const a = std::get_if<sql::integer_array>(&v)) {
+  if (auto const* const a = std::get_if<integer_array>(&p)) {
     return braces(a->items, [](std::int64_t i) { return std::to_string(i); });
   }
-  return plain_text_of(v);
+  return text_of(std::get<sql::value>(p));
+}
+
+std::string numbered(std::string_view sql) {
+  std::string text{sql};
+  for (std::size_t at = 0; (at = text.find('?', at)) != std::string::npos; ++at) {
+    if (at + 1 < text.size() && text[at + 1] >= '1' && text[at + 1] <= '9') text[at] = '$';
+  }
+  return text;
 }
 
 std::string utc_text(instant t) {
@@ -120,34 +132,56 @@ std::string utc_text(instant t) {
 }
 
 parameters::parameters(std::span<sql::value const> values) {
-  texts_.reserve(values.size());  // pointers go into its strings
-  auto const push = [&](std::string text, int format) {
-    texts_.push_back(std::move(text));
-    bytes_ += texts_.back().size();
-    pointers_.push_back(texts_.back().c_str());
-    lengths_.push_back(static_cast<int>(texts_.back().size()));
-    formats_.push_back(format);
-  };
-  for (auto const& v : values) {
-    if (std::holds_alternative<std::monostate>(v)) {
-      pointers_.push_back(nullptr);
-      lengths_.push_back(0);
-      formats_.push_back(0);
-    } else if (auto const* const b = std::get_if<sql::blob>(&v)) {
-      push(std::string{b->bytes}, 1);
-    } else if (auto const* const t = std::get_if<sql::text_array>(&v)) {
-      push(array_of(t->items, text_oid), 1);
-    } else if (auto const* const bs = std::get_if<sql::blob_array>(&v)) {
-      push(array_of(bs->items, bytea_oid), 1);
-    } else if (auto const* const is = std::get_if<sql::integer_array>(&v)) {
-      push(array_of(is->items), 1);
-    } else {
-      auto text = plain_text_of(v);
-      if (text.find('\0') != std::string::npos) {
-        throw error{errc::store_failure, "a text parameter has a NUL in it: pass it as a sql::blob"};
-      }
-      push(std::move(text), 0);
+  reserve(values.size());
+  for (auto const& v : values) add(v);
+}
+
+parameters::parameters(std::span<parameter const> values) {
+  reserve(values.size());
+  for (auto const& p : values) add(p);
+}
+
+// Pointers go into the strings, so those must not move.
+void parameters::reserve(std::size_t count) {
+  texts_.reserve(count);
+  pointers_.reserve(count);
+  lengths_.reserve(count);
+  formats_.reserve(count);
+}
+
+void parameters::push(std::string text, int format) {
+  texts_.push_back(std::move(text));
+  bytes_ += texts_.back().size();
+  pointers_.push_back(texts_.back().c_str());
+  lengths_.push_back(static_cast<int>(texts_.back().size()));
+  formats_.push_back(format);
+}
+
+void parameters::add(sql::value const& v) {
+  if (std::holds_alternative<std::monostate>(v)) {
+    pointers_.push_back(nullptr);
+    lengths_.push_back(0);
+    formats_.push_back(0);
+  } else if (auto const* const b = std::get_if<sql::blob>(&v)) {
+    push(std::string{b->bytes}, 1);
+  } else {
+    auto text = plain_text_of(v);
+    if (text.find('\0') != std::string::npos) {
+      throw error{errc::store_failure, "a text parameter has a NUL in it: pass it as a sql::blob"};
     }
+    push(std::move(text), 0);
+  }
+}
+
+void parameters::add(parameter const& p) {
+  if (auto const* const t = std::get_if<text_array>(&p)) {
+    push(array_of(t->items, text_oid), 1);
+  } else if (auto const* const b = std::get_if<blob_array>(&p)) {
+    push(array_of(b->items, bytea_oid), 1);
+  } else if (auto const* const i = std::get_if<integer_array>(&p)) {
+    push(array_of(i->items), 1);
+  } else {
+    add(std::get<sql::value>(p));
   }
 }
 

@@ -38,7 +38,7 @@ std::string_view silence_setting(PGconn const* c) noexcept {
 
 bool behind_pooler(PGconn* c, milliseconds timeout) {
   std::int64_t pid = 0;
-  driver{c, /*keep=*/false, timeout}.execute("SELECT pg_backend_pid()", {}, [&](sql::row const& r) {
+  driver{c, prepared::once, timeout}.execute("SELECT pg_backend_pid()", {}, [&](sql::row const& r) {
     pid = r.integer(0);
     return false;
   });
@@ -58,11 +58,12 @@ std::unique_ptr<own_connection> connect_own(std::string const& connection_string
     if (auto const s = silence_setting(c.get()); !s.empty()) settings.emplace_back(s);
     std::vector<statement> all;
     all.reserve(settings.size());
-    for (auto const& s : settings) all.push_back({"SET " + s, parameters{{}}});
-    static_cast<void>(driver{c.get(), /*keep=*/false, timeout}.send_or_throw(all));
+    for (auto const& s : settings) all.push_back({"SET " + s, parameters{}});
+    static_cast<void>(driver{c.get(), prepared::once, timeout}.send_or_throw(all));
   }
   auto* const raw = c.get();
-  return std::unique_ptr<own_connection>{new own_connection{std::move(c), driver{raw, /*keep=*/!pooled, timeout}}};
+  return std::unique_ptr<own_connection>{
+      new own_connection{std::move(c), driver{raw, pooled ? prepared::once : prepared::kept, timeout}}};
 }
 
 std::unique_ptr<own_connection> pool::take() {

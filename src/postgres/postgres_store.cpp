@@ -15,6 +15,7 @@
 #include "postgres/driver.hpp"
 #include "postgres/migrate.hpp"
 #include "postgres/pool.hpp"
+#include "postgres/statements.hpp"
 #include "postgres/wake.hpp"
 #include "postgres/watch.hpp"
 #include "sql/sql_rows.hpp"
@@ -42,15 +43,15 @@ constexpr std::size_t widest = 10'000;
 // How long an ordered claim waits for a transaction that may yet commit something earlier.
 constexpr milliseconds wait_for_earlier{20};
 
-statement make(std::string const& sql, std::initializer_list<value> values) {
+statement make(std::string const& sql, std::initializer_list<parameter> values) {
   return {sql, parameters{std::span{values.begin(), values.size()}}};
 }
 
 class postgres_store final : public sql::sql_store {
  public:
   postgres_store(std::string connection, options o, std::string schema, std::string table_id)
-      : sql_store{sql::postgres_statements(o.table, schema)},
-        arrays_{sql::postgres_array_statements(o.table, schema)},
+      : sql_store{shared_statements({.table = o.table, .schema = schema})},
+        arrays_{set_statements({.table = o.table, .schema = schema})},
         table_id_{std::move(table_id)},
         table_{o.table},
         schema_{std::move(schema)},
@@ -136,7 +137,7 @@ class postgres_store final : public sql::sql_store {
   [[nodiscard]] bool ask_about_table(caller_connection& c) const;
   void insert_one(caller_connection& c, spi::insertion const& i) const;
 
-  sql::array_statements arrays_;
+  array_statements arrays_;
   std::string table_id_;
   std::string table_;
   std::string schema_;
@@ -214,18 +215,18 @@ void postgres_store::with_caller(transaction_ref tx, std::function<void(caller_c
 }
 
 void postgres_store::insert_one(caller_connection& c, spi::insertion const& i) const {
-  using due = sql::insert_shape::due;
-  auto const or_null = [](std::string const& s) { return s.empty() ? value{} : value{std::string_view{s}}; };
+  using due = insert_shape::due;
+  using sql::or_null;
   auto const& e = i.event->record();
   bool const json = e.kind == payload_kind::json;
   auto const headers = spi::encode_headers(i.event->headers());
-  sql::insert_shape shape;
-  std::vector<value> values{std::string_view{e.id},
-                            std::string_view{e.type},
-                            std::string_view{e.aggregate.type},
-                            or_null(e.aggregate.id),
-                            json ? std::string_view{e.payload} : std::string_view{"null"},
-                            e.occurred_at};
+  insert_shape shape;
+  std::vector<parameter> values{std::string_view{e.id},
+                                std::string_view{e.type},
+                                std::string_view{e.aggregate.type},
+                                or_null(e.aggregate.id),
+                                json ? std::string_view{e.payload} : std::string_view{"null"},
+                                e.occurred_at};
   if (i.event->delayed() && e.available_at) {
     shape.when = due::at;
     values.emplace_back(*e.available_at);
@@ -368,7 +369,7 @@ std::vector<result_handle> postgres_store::ask(driver& d, spi::claim_request con
   if (!d.in_transaction()) {  // else it is a wider window of the same claim
     all.push_back(make(statements().begin, {}));
     // What is set for our own sessions is set for this transaction.
-    if (!d.keeps()) {
+    if (!d.owns_session()) {
       for (auto const s : plan_settings) all.push_back(make("SET LOCAL " + std::string{s}, {}));
     }
   }
@@ -384,14 +385,14 @@ statement postgres_store::candidates(spi::claim_request const& request, std::siz
   pause_lists const paused{request.pauses};
   auto const limit = static_cast<std::int64_t>(window);
   if (request.in_order) {
-    return make(arrays_.in_order, {limit, sql::text_array{paused.types}, sql::text_array{paused.pairs}});
+    return make(arrays_.in_order, {limit, text_array{paused.types}, text_array{paused.pairs}});
   }
   bool const alone = request.suspects == spi::suspects::take_one;
   std::vector<optional_text> const left{request.leave.begin(), request.leave.end()};
   return make(arrays_.due,
-              {limit, micros(request.skip_recent), std::int64_t{request.unowned_only}, sql::text_array{paused.types},
-               sql::text_array{paused.pairs}, std::int64_t{alone ? request.max_crashes - 1 : 0},
-               request.floor ? value{*request.floor} : value{}, sql::text_array{left},
+              {limit, micros(request.skip_recent), std::int64_t{request.unowned_only}, text_array{paused.types},
+               text_array{paused.pairs}, std::int64_t{alone ? request.max_crashes - 1 : 0},
+               request.floor ? value{*request.floor} : value{}, text_array{left},
                request.reach ? value{micros(*request.reach)} : value{}});
 }
 
@@ -408,7 +409,7 @@ postgres_store::chosen_rows postgres_store::choose(spi::claim_request const& req
   spi::claim_filter filter{request, reply};
   result_rows const rows{answers[1].get()};
   rows.show([&](sql::row const& r) {
-    using c = sql::candidate_column;
+    using c = candidate_column;
     if (chosen.size() == most) {
       reply.more = true;
       return !(stopped = true);
@@ -454,9 +455,9 @@ postgres_store::chosen_rows postgres_store::choose(spi::claim_request const& req
 std::vector<statement> postgres_store::look_ahead(spi::claim_request const& request) const {
   pause_lists const paused{request.pauses};
   std::vector<statement> all;
-  all.push_back(request.pauses.empty() ? make(arrays_.next_due, {})
-                                       : make(arrays_.next_due_beside_pauses,
-                                              {sql::text_array{paused.types}, sql::text_array{paused.pairs}}));
+  all.push_back(request.pauses.empty()
+                    ? make(arrays_.next_due, {})
+                    : make(arrays_.next_due_beside_pauses, {text_array{paused.types}, text_array{paused.pairs}}));
   if (request.skip_recent.count() > 0) all.push_back(make(arrays_.next_grown, {micros(request.skip_recent)}));
   return all;
 }
@@ -488,7 +489,7 @@ void postgres_store::take(driver& d, spi::claim_request const& request, chosen_r
   std::vector<optional_text> const ids{chosen.ids.begin(), chosen.ids.end()};
   auto const taken_at = all.size();
   if (!ids.empty()) {
-    all.push_back(make(arrays_.take, {std::string_view{request.token}, micros(request.lease), sql::text_array{ids}}));
+    all.push_back(make(arrays_.take, {std::string_view{request.token}, micros(request.lease), text_array{ids}}));
   }
   all.push_back(make(statements().commit, {}));
   auto const answers = d.send_or_throw(all);
@@ -522,12 +523,12 @@ void postgres_store::take(driver& d, spi::claim_request const& request, chosen_r
 }
 
 statement postgres_store::settle_statement(spi::outcome what, settle_columns const& c) const {
-  value const id = sql::text_array{c.id};
-  value const token = sql::text_array{c.token};
-  value const progress = sql::text_array{c.progress};
-  value const error = sql::text_array{c.error};
-  value const delay = sql::integer_array{c.delay};
-  value const counted = sql::integer_array{c.counted};
+  parameter const id = text_array{c.id};
+  parameter const token = text_array{c.token};
+  parameter const progress = text_array{c.progress};
+  parameter const error = text_array{c.error};
+  parameter const delay = integer_array{c.delay};
+  parameter const counted = integer_array{c.counted};
   switch (what) {
     case spi::outcome::delivered: return make(arrays_.settle_done, {id, token, progress});
     case spi::outcome::retry: return make(arrays_.settle_retry, {id, token, progress, error, delay, counted});
@@ -601,7 +602,9 @@ std::vector<bool> postgres_store::renew(std::span<spi::row_handle const> rows, m
     tokens.emplace_back(row.second);
   }
   with_writer([&](sql::connection& c) {
-    c.execute(arrays_.renew, {sql::text_array{ids}, sql::text_array{tokens}, micros(lease)}, [&](sql::row const& r) {
+    auto const one = make(arrays_.renew, {text_array{ids}, text_array{tokens}, micros(lease)});
+    auto const answer = static_cast<driver&>(c).send_or_throw(std::span{&one, 1});
+    result_rows{answer.front().get()}.show([&](sql::row const& r) {
       auto const [first, last] = place.equal_range({r.text(0), r.text(1)});
       for (auto at = first; at != last; ++at) kept[at->second] = true;
       return true;
@@ -614,7 +617,10 @@ std::size_t postgres_store::release(std::span<owner_token const> tokens, millise
   if (tokens.empty()) return 0;
   std::vector<optional_text> const all{tokens.begin(), tokens.end()};
   std::int64_t rows = 0;
-  with_writer([&](sql::connection& c) { rows = c.execute(arrays_.release, {sql::text_array{all}, micros(lease)}); });
+  with_writer([&](sql::connection& c) {
+    auto const one = make(arrays_.release, {text_array{all}, micros(lease)});
+    rows = result_rows{static_cast<driver&>(c).send_or_throw(std::span{&one, 1}).front().get()}.changed();
+  });
   return static_cast<std::size_t>(rows);
 }
 

@@ -8,7 +8,8 @@
 namespace outbox::inline v0::postgres {
 
 session::session(handle c, milliseconds timeout)
-    : conn{std::move(c)}, statements{conn.get(), /*keep=*/!behind_pooler(conn.get(), timeout)} {}
+    : conn{std::move(c)},
+      statements{conn.get(), behind_pooler(conn.get(), timeout) ? prepared::once : prepared::kept} {}
 
 bool in_transaction(pg_conn const* connection) noexcept {
   auto const s = connection == nullptr ? PQTRANS_UNKNOWN : PQtransactionStatus(connection);

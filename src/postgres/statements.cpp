@@ -1,26 +1,24 @@
-#include "sql/dialect.hpp"
-#include "sql/table_name.hpp"
+#include "postgres/statements.hpp"
 
-namespace outbox::inline v0::sql {
+#include "postgres/parameters.hpp"
+
+namespace outbox::inline v0::postgres {
 namespace {
 
+// The texts are templates of a layout: {event_id} is a column, {NEW} a status, {row} all columns of a row. The server's
+// placeholders are made of ?N at the end.
+
 // To the letter as in the index of schema/postgres. greatest() takes no notice of NULL.
-#define CLAIMABLE "greatest(available_at, lease_until)"
+#define CLAIMABLE "greatest({available_at}, {lease_until})"
 
-// In the order that sql_rows.cpp reads.
-#define ROW_COLUMNS                                                                                                   \
-  "seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, status, attempts, crashes, " \
-  "available_at, created_at, inserted_at, done_at, last_error, locked_by, lease_until, ordering_key, progress, "      \
-  "content_type, payload_bytes"
-
-#define PENDING "status IN (0, 2)"
-#define NO_OWNER "locked_by = NULL, locked_at = NULL, lease_until = NULL"
-#define INSERTED_AT "coalesce(inserted_at, created_at)"
+#define PENDING "{status} IN ({NEW}, {RETRY})"
+#define NO_OWNER "{locked_by} = NULL, {locked_at} = NULL, {lease_until} = NULL"
+#define INSERTED_AT "coalesce({inserted_at}, {created_at})"
 
 // The server's time when the statement runs, and so many microseconds after it. Both can bound an index scan; the wall
 // clock could not. An INSERT asks the wall clock all the same: it runs in the caller's transaction, and perhaps in one
 // round trip with much else.
-#define MICROSECONDS(n) "$" #n "::bigint * interval '1 microsecond'"
+#define MICROSECONDS(n) "?" #n "::bigint * interval '1 microsecond'"
 #define NOW "statement_timestamp()"
 #define LATER(n) "(statement_timestamp() + " MICROSECONDS(n) ")"
 
@@ -29,77 +27,82 @@ namespace {
 
 // A pair is one text, as pair_text() in postgres/columns.hpp makes it: two names could be joined in several ways, but
 // for the length of the first.
-#define NOT_PAUSED(types, pairs)                            \
-  " AND event_type <> ALL($" #types                         \
-  "::text[]) AND (length(event_type) || ':' || event_type " \
-  "|| coalesce(aggregate_type, '__GLOBAL__')) <> ALL($" #pairs "::text[])"
+#define NOT_PAUSED(types, pairs)                                \
+  " AND {event_type} <> ALL(?" #types                           \
+  "::text[]) AND (length({event_type}) || ':' || {event_type} " \
+  "|| coalesce({aggregate_type}, '__GLOBAL__')) <> ALL(?" #pairs "::text[])"
 
 // As one condition, of which the planner knows nothing: from many it would conclude that hardly a row is left, and then
 // read and sort all that are due.
 #define ALL_OF(conditions) " AND CASE WHEN " conditions " THEN true ELSE false END"
 
 // The owner is a node of this library: it has a lease.
-#define OURS "locked_by IS NOT NULL AND lease_until IS NOT NULL"
+#define OURS "{locked_by} IS NOT NULL AND {lease_until} IS NOT NULL"
 
 // In the order of candidate_column.
-#define CANDIDATE                                                                                                   \
-  "event_id, event_type, coalesce(aggregate_type, '__GLOBAL__'), " OURS                                             \
-  ", status = 2 OR last_error IS "                                                                                  \
-  "NOT NULL, crashes, " INSERTED_AT ", " CLAIMABLE                                                                  \
-  ", octet_length(event_id) + octet_length(event_type) + coalesce(octet_length(aggregate_id), 0) + "                \
-  "octet_length(payload::text) + coalesce(octet_length(payload_bytes), 0) + coalesce(octet_length(headers::text), " \
-  "0), coalesce(written_by < pg_snapshot_xmin(pg_current_snapshot()) OR "                                           \
-  "written_by >= pg_snapshot_xmax(pg_current_snapshot()), true), CASE WHEN NOT (" OURS                              \
-  ") THEN locked_at END, "                                                                                          \
-  "CASE WHEN NOT (" OURS ") THEN locked_by END"
+#define CANDIDATE                                                                                          \
+  "{event_id}, {event_type}, coalesce({aggregate_type}, '__GLOBAL__'), " OURS                              \
+  ", {status} = {RETRY} OR {last_error} IS "                                                               \
+  "NOT NULL, {crashes}, " INSERTED_AT ", " CLAIMABLE                                                       \
+  ", octet_length({event_id}) + octet_length({event_type}) + coalesce(octet_length({aggregate_id}), 0) + " \
+  "octet_length({payload}::text) + coalesce(octet_length({payload_bytes}), 0) + "                          \
+  "coalesce(octet_length({headers}::text), "                                                               \
+  "0), coalesce({written_by} < pg_snapshot_xmin(pg_current_snapshot()) OR "                                \
+  "{written_by} >= pg_snapshot_xmax(pg_current_snapshot()), true), CASE WHEN NOT (" OURS                   \
+  ") THEN {locked_at} END, "                                                                               \
+  "CASE WHEN NOT (" OURS ") THEN {locked_by} END"
 
 // Where the pair of id and token owns the row.
-#define OWNED " WHERE t.event_id = u.id AND t.locked_by = u.token AND t.status IN (0, 2) RETURNING t.event_id"
+#define OWNED \
+  " WHERE t.{event_id} = u.id AND t.{locked_by} = u.token AND t.{status} IN ({NEW}, {RETRY}) RETURNING t.{event_id}"
 
-#define REVIVE "status = 0, attempts = 0, crashes = 0, available_at = " LATER(1) ", done_at = NULL, last_error = NULL"
+#define REVIVE                                                                \
+  "{status} = {NEW}, {attempts} = 0, {crashes} = 0, {available_at} = " LATER( \
+      1) ", {done_at} = NULL, {last_error} = NULL"
 
-#define OF_KIND(type, aggregate)                                                           \
-  "status = 3 AND ($" #type "::text IS NULL OR event_type = $" #type ") AND ($" #aggregate \
-  "::text IS NULL OR coalesce(aggregate_type, '__GLOBAL__') = $" #aggregate ")"
+#define OF_KIND(type, aggregate)                                                                    \
+  "{status} = {DEAD} AND (?" #type "::text IS NULL OR {event_type} = ?" #type ") AND (?" #aggregate \
+  "::text IS NULL OR coalesce({aggregate_type}, '__GLOBAL__') = ?" #aggregate ")"
 
-#define TERMINAL(done, dead) \
-  "status IN (1, 3) AND ((status = 1 AND $" #done "::bigint = 1) OR (status = 3 AND $" #dead "::bigint = 1))"
+#define TERMINAL(done, dead)                                                                                           \
+  "{status} IN ({DONE}, {DEAD}) AND (({status} = {DONE} AND ?" #done "::bigint = 1) OR ({status} = {DEAD} AND ?" #dead \
+  "::bigint = 1))"
 
-// Puts the table's name where it belongs.
-struct in_table {
-  std::string const& table;
-  std::string const& schema;
-  std::string operator()(std::string_view sql) const { return with_table(sql, table, schema); }
+// Makes the statement that the server gets.
+struct in_layout {
+  sql::layout const& table;
+  std::string operator()(std::string_view sql) const { return numbered(table.text(sql)); }
 };
 
-void add_operator_statements(dialect& d, in_table const& t) {
+void add_operator_statements(sql::dialect& d, in_layout const& t) {
   // A program that knows only the columns of the specification may have left done_at empty. Those rows are the last of
   // the index of what ended, and the order keeps the planner there: it takes them for many, like the pending ones.
   d.purge = t(
-      "DELETE FROM outbox_event WHERE event_id = ANY(ARRAY(SELECT event_id FROM (SELECT event_id FROM outbox_event "
-      "WHERE " TERMINAL(1, 2) " AND done_at <= " LATER(
-          3) " ORDER BY done_at LIMIT $4::bigint FOR UPDATE SKIP LOCKED) ended UNION ALL SELECT event_id FROM (SELECT "
-             "event_id FROM outbox_event WHERE " TERMINAL(1, 2) " AND done_at IS NULL AND " INSERTED_AT " <= " LATER(
-                 3) " ORDER BY done_at LIMIT $4::bigint FOR UPDATE SKIP LOCKED) unknown LIMIT $4::bigint))");
+      "DELETE FROM {outbox_event} WHERE {event_id} = ANY(ARRAY(SELECT {event_id} FROM (SELECT {event_id} FROM {outbox_event} "
+      "WHERE " TERMINAL(1, 2) " AND {done_at} <= " LATER(
+          3) " ORDER BY {done_at} LIMIT ?4::bigint FOR UPDATE SKIP LOCKED) ended UNION ALL SELECT {event_id} FROM (SELECT "
+             "{event_id} FROM {outbox_event} WHERE " TERMINAL(1, 2) " AND {done_at} IS NULL AND " INSERTED_AT " <= " LATER(
+                 3) " ORDER BY {done_at} LIMIT ?4::bigint FOR UPDATE SKIP LOCKED) unknown LIMIT ?4::bigint))");
   // Without an order: the oldest are found first anyway, because the table fills from its beginning.
   d.purge_by_age = t(
-      "DELETE FROM outbox_event WHERE event_id = ANY(ARRAY(SELECT event_id FROM outbox_event WHERE " INSERTED_AT
-      " <= " LATER(1) " AND NOT EXISTS (SELECT 1 FROM outbox_node WHERE mode <> 'writer_only' AND lease_until > " LATER(
-          2) ") LIMIT $3::bigint FOR UPDATE SKIP LOCKED))");
-  d.dead = t("SELECT " ROW_COLUMNS " FROM outbox_event WHERE " OF_KIND(1, 2) " ORDER BY seq LIMIT $3::bigint");
-  d.count_dead = t("SELECT count(*) FROM outbox_event WHERE " OF_KIND(1, 2));
-  d.replay = t("UPDATE outbox_event SET " REVIVE " WHERE event_id = $2 AND status = 3");
-  d.replay_some = t("UPDATE outbox_event SET " REVIVE
-                    " WHERE event_id = ANY(ARRAY(SELECT event_id FROM outbox_event WHERE " OF_KIND(
-                        2, 3) " AND coalesce(done_at, " INSERTED_AT
-                              ") <= $4::timestamptz ORDER BY seq LIMIT $5::bigint FOR UPDATE))");
+      "DELETE FROM {outbox_event} WHERE {event_id} = ANY(ARRAY(SELECT {event_id} FROM {outbox_event} WHERE " INSERTED_AT
+      " <= " LATER(1) " AND NOT EXISTS (SELECT 1 FROM {outbox_node} WHERE mode <> 'writer_only' AND lease_until > " LATER(
+          2) ") LIMIT ?3::bigint FOR UPDATE SKIP LOCKED))");
+  d.dead = t("SELECT {row} FROM {outbox_event} WHERE " OF_KIND(1, 2) " ORDER BY {seq} LIMIT ?3::bigint");
+  d.count_dead = t("SELECT count(*) FROM {outbox_event} WHERE " OF_KIND(1, 2));
+  d.replay = t("UPDATE {outbox_event} SET " REVIVE " WHERE {event_id} = ?2 AND {status} = {DEAD}");
+  d.replay_some = t("UPDATE {outbox_event} SET " REVIVE
+                    " WHERE {event_id} = ANY(ARRAY(SELECT {event_id} FROM {outbox_event} WHERE " OF_KIND(
+                        2, 3) " AND coalesce({done_at}, " INSERTED_AT
+                              ") <= ?4::timestamptz ORDER BY {seq} LIMIT ?5::bigint FOR UPDATE))");
 }
 
 std::string insert_of(insert_shape const& shape) {
-  std::string columns = "event_id, event_type, aggregate_type, aggregate_id, payload, created_at, available_at";
-  std::string values = "$1, $2, $3, $4, $5::json, $6::timestamptz, ";
+  std::string columns =
+      "{event_id}, {event_type}, {aggregate_type}, {aggregate_id}, {payload}, {created_at}, {available_at}";
+  std::string values = "?1, ?2, ?3, ?4, ?5::json, ?6::timestamptz, ";
   int next = 7;
-  auto const parameter = [&] { return "$" + std::to_string(next++); };
+  auto const parameter = [&] { return "?" + std::to_string(next++); };
   auto const later = [&] { return "clock_timestamp() + " + parameter() + "::bigint * interval '1 microsecond'"; };
   switch (shape.when) {
     case insert_shape::due::now: values += "clock_timestamp()"; break;
@@ -107,35 +110,36 @@ std::string insert_of(insert_shape const& shape) {
     case insert_shape::due::at: values += parameter() + "::timestamptz"; break;
   }
   if (shape.owned) {
-    columns += ", locked_by, locked_at, lease_until";
+    columns += ", {locked_by}, {locked_at}, {lease_until}";
     values += ", " + parameter() + ", clock_timestamp(), ";
     values += later();
   }
   if (shape.rich) {
-    columns += ", tenant_id, headers, ordering_key, content_type, payload_bytes";
+    columns += ", {tenant_id}, {headers}, {ordering_key}, {content_type}, {payload_bytes}";
     values += ", " + parameter() + ", ";
     values += parameter() + "::json, ";
     values += parameter() + ", ";
     values += parameter() + ", ";
     values += parameter() + "::bytea";
   }
-  return "INSERT INTO outbox_event (" + columns + ") VALUES (" + values + ")";
+  return "INSERT INTO {outbox_event} (" + columns + ") VALUES (" + values + ")";
 }
 
 // A function's rows come in the order of its arrays, so that seq is the order of writing. Empty stands for NULL.
 std::string insert_many(bool rich, bool delayed) {
   std::string columns =
-      "event_id, event_type, aggregate_type, aggregate_id, payload, created_at, locked_by, locked_at, lease_until, "
-      "available_at";
+      "{event_id}, {event_type}, {aggregate_type}, {aggregate_id}, {payload}, {created_at}, {locked_by}, {locked_at}, "
+      "{lease_until}, "
+      "{available_at}";
   std::string values =
       "u.id, u.type, u.aggregate, nullif(u.aggregate_id, ''), u.payload::json, u.created::timestamptz, "
       "nullif(u.token, ''), CASE WHEN u.token <> '' THEN clock_timestamp() END, "
-      "CASE WHEN u.token <> '' THEN clock_timestamp() + $8::bigint * interval '1 microsecond' END, ";
-  std::string arrays = "$1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[]";
+      "CASE WHEN u.token <> '' THEN clock_timestamp() + ?8::bigint * interval '1 microsecond' END, ";
+  std::string arrays = "?1::text[], ?2::text[], ?3::text[], ?4::text[], ?5::text[], ?6::text[], ?7::text[]";
   std::string names = "id, type, aggregate, aggregate_id, payload, created, token";
   int next = 9;
   auto const array = [&](char const* name, char const* type) {
-    arrays += ", $" + std::to_string(next++) + "::" + type + "[]";
+    arrays += ", ?" + std::to_string(next++) + "::" + type + "[]";
     names += std::string{", "} + name;
   };
   if (delayed) {
@@ -146,52 +150,55 @@ std::string insert_many(bool rich, bool delayed) {
     values += "clock_timestamp()";
   }
   if (rich) {
-    columns += ", tenant_id, headers, ordering_key, content_type, payload_bytes";
+    columns += ", {tenant_id}, {headers}, {ordering_key}, {content_type}, {payload_bytes}";
     values +=
         ", nullif(u.tenant, ''), nullif(u.headers, '')::json, nullif(u.key, ''), nullif(u.content, ''), CASE WHEN "
         "u.content <> '' THEN u.bytes END";
     for (auto const* const name : {"tenant", "headers", "key", "content"}) array(name, "text");
     array("bytes", "bytea");
   }
-  return "INSERT INTO outbox_event (" + columns + ") SELECT " + values + " FROM unnest(" + arrays + ") u(" + names +
+  return "INSERT INTO {outbox_event} (" + columns + ") SELECT " + values + " FROM unnest(" + arrays + ") u(" + names +
          ")";
 }
 
 }  // namespace
 
-dialect postgres_statements(std::string const& table, std::string const& schema) {
-  in_table const t{table, schema};
-  dialect d;
+sql::dialect shared_statements(sql::layout const& table) {
+  in_layout const t{table};
+  sql::dialect d;
   d.kind = "postgres";
   d.begin = "BEGIN ISOLATION LEVEL READ COMMITTED";
   d.commit = "COMMIT";
   d.rollback = "ROLLBACK";
-  d.lock_meta = t("LOCK TABLE outbox_meta IN SHARE ROW EXCLUSIVE MODE");
-  d.read_meta = t("SELECT value FROM outbox_meta WHERE name = $1");
+  d.savepoint = "SAVEPOINT outbox_write";
+  d.release_savepoint = "RELEASE SAVEPOINT outbox_write";
+  d.rollback_to = "ROLLBACK TO SAVEPOINT outbox_write";
+  d.lock_meta = t("LOCK TABLE {outbox_meta} IN SHARE ROW EXCLUSIVE MODE");
+  d.read_meta = t("SELECT value FROM {outbox_meta} WHERE name = ?1");
   d.write_meta =
-      t("INSERT INTO outbox_meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = "
+      t("INSERT INTO {outbox_meta} (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = "
         "excluded.value");
   d.expire_others =
-      t("UPDATE outbox_event SET lease_until = " LATER(1) " WHERE " PENDING " AND " CLAIMABLE " > " NOW
-                                                          " AND locked_by IS NOT NULL AND lease_until > " NOW
-                                                          " AND left(locked_by, length($2::text)) <> $2::text");
-  d.find = t("SELECT " ROW_COLUMNS " FROM outbox_event WHERE event_id = $1");
-  d.counts = t("SELECT status, count(*) FROM outbox_event GROUP BY status");
+      t("UPDATE {outbox_event} SET {lease_until} = " LATER(1) " WHERE " PENDING " AND " CLAIMABLE " > " NOW
+                                                              " AND {locked_by} IS NOT NULL AND {lease_until} > " NOW
+                                                              " AND left({locked_by}, length(?2::text)) <> ?2::text");
+  d.find = t("SELECT {row} FROM {outbox_event} WHERE {event_id} = ?1");
+  d.counts = t("SELECT {status}, count(*) FROM {outbox_event} GROUP BY {status}");
   d.heartbeat = t(
-      "INSERT INTO outbox_node (incarnation, name, version, mode, lease_ms, held, lease_until) VALUES ($1, $2, $3, $4, "
-      "$5::bigint, $6::bigint, " LATER(
+      "INSERT INTO {outbox_node} (incarnation, name, version, mode, lease_ms, held, lease_until) VALUES (?1, ?2, ?3, ?4, "
+      "?5::bigint, ?6::bigint, " LATER(
           7) ") ON CONFLICT (incarnation) DO UPDATE SET name = excluded.name, version = excluded.version, mode = "
              "excluded.mode, lease_ms = excluded.lease_ms, held = excluded.held, lease_until = excluded.lease_until");
-  d.forget_old_nodes = t("DELETE FROM outbox_node WHERE lease_until < " LATER(1));
-  d.retire = t("DELETE FROM outbox_node WHERE incarnation = $1");
-  d.nodes = t("SELECT incarnation, name, version, mode, lease_ms, held FROM outbox_node WHERE lease_until > " LATER(
+  d.forget_old_nodes = t("DELETE FROM {outbox_node} WHERE lease_until < " LATER(1));
+  d.retire = t("DELETE FROM {outbox_node} WHERE incarnation = ?1");
+  d.nodes = t("SELECT incarnation, name, version, mode, lease_ms, held FROM {outbox_node} WHERE lease_until > " LATER(
       1) " ORDER BY incarnation");
   add_operator_statements(d, t);
   return d;
 }
 
-array_statements postgres_array_statements(std::string const& table, std::string const& schema) {
-  in_table const t{table, schema};
+array_statements set_statements(sql::layout const& table) {
+  in_layout const t{table};
   array_statements a;
   for (auto const when : {insert_shape::due::now, insert_shape::due::after, insert_shape::due::at}) {
     for (bool const owned : {false, true}) {
@@ -205,65 +212,69 @@ array_statements postgres_array_statements(std::string const& table, std::string
     for (bool const delayed : {false, true})
       a.insert_many.at((rich ? 2U : 0U) + (delayed ? 1U : 0U)) = t(insert_many(rich, delayed));
   }
-  a.due = t("SELECT " CANDIDATE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE
-            " >= coalesce($7::timestamptz, " CLAIM_NOW
+  a.due = t("SELECT " CANDIDATE " FROM {outbox_event} WHERE " PENDING " AND " CLAIMABLE
+            " >= coalesce(?7::timestamptz, " CLAIM_NOW
             " - " MICROSECONDS(9) ", '-infinity') AND " CLAIMABLE " <= " CLAIM_NOW ALL_OF(
-                "($2::bigint = 0 OR " INSERTED_AT " <= " CLAIM_NOW
-                " - " MICROSECONDS(2) ") AND ($3::bigint = 0 OR locked_by IS NULL)" NOT_PAUSED(
-                    4, 5) " AND event_id <> ALL($8::text[]) AND ($6::bigint = 0 OR crashes + (" OURS ")::int >= "
-                          "$6::bigint)") " ORDER BY " CLAIMABLE ", seq LIMIT $1::bigint FOR UPDATE SKIP LOCKED");
-  a.in_order = t("SELECT " CANDIDATE " FROM outbox_event WHERE " PENDING " AND (" CLAIMABLE " <= " CLAIM_NOW
-                 " OR status = 2 OR last_error IS NOT NULL OR locked_by IS NOT NULL)" NOT_PAUSED(
-                     2, 3) " ORDER BY seq LIMIT $1::bigint FOR UPDATE");
-  a.next_due = t("SELECT " CLAIMABLE " FROM outbox_event WHERE " PENDING " AND " CLAIMABLE " > " CLAIM_NOW
+                "(?2::bigint = 0 OR " INSERTED_AT " <= " CLAIM_NOW
+                " - " MICROSECONDS(2) ") AND (?3::bigint = 0 OR {locked_by} IS NULL)" NOT_PAUSED(
+                    4, 5) " AND {event_id} <> ALL(?8::text[]) AND (?6::bigint = 0 OR {crashes} + (" OURS ")::int >= "
+                          "?6::bigint)") " ORDER BY " CLAIMABLE ", {seq} LIMIT ?1::bigint FOR UPDATE SKIP LOCKED");
+  a.in_order = t("SELECT " CANDIDATE " FROM {outbox_event} WHERE " PENDING " AND (" CLAIMABLE " <= " CLAIM_NOW
+                 " OR {status} = {RETRY} OR {last_error} IS NOT NULL OR {locked_by} IS NOT NULL)" NOT_PAUSED(
+                     2, 3) " ORDER BY {seq} LIMIT ?1::bigint FOR UPDATE");
+  a.next_due = t("SELECT " CLAIMABLE " FROM {outbox_event} WHERE " PENDING " AND " CLAIMABLE " > " CLAIM_NOW
                  " ORDER BY " CLAIMABLE " LIMIT 1");
   // Not past more than a thousand rows that are paused.
   a.next_due_beside_pauses =
       t("SELECT coalesce(min(at) FILTER (WHERE NOT paused), CASE WHEN count(*) = 1000 THEN max(at) END) FROM "
-        "(SELECT " CLAIMABLE " AS at, NOT (true" NOT_PAUSED(1, 2) ") AS paused FROM outbox_event WHERE " PENDING
+        "(SELECT " CLAIMABLE " AS at, NOT (true" NOT_PAUSED(1, 2) ") AS paused FROM {outbox_event} WHERE " PENDING
                                                                   " AND " CLAIMABLE " > " CLAIM_NOW
                                                                   " ORDER BY " CLAIMABLE " LIMIT 1000) x");
-  a.next_grown = t("SELECT min(" INSERTED_AT ") FROM outbox_event WHERE " PENDING " AND " CLAIMABLE " <= " CLAIM_NOW
+  a.next_grown = t("SELECT min(" INSERTED_AT ") FROM {outbox_event} WHERE " PENDING " AND " CLAIMABLE " <= " CLAIM_NOW
                    " AND " CLAIMABLE " > " CLAIM_NOW " - " MICROSECONDS(1) " - interval '1 second' AND " INSERTED_AT
                                                                            " > " CLAIM_NOW " - " MICROSECONDS(1));
-  a.take = t("UPDATE outbox_event SET crashes = crashes + (" OURS ")::int, locked_by = $1, locked_at = " CLAIM_NOW
-             ", lease_until = " CLAIM_NOW " + " MICROSECONDS(2) " WHERE event_id = ANY($3::text[]) AND " PENDING
-                                                                " RETURNING " ROW_COLUMNS);
-  a.kill = t("UPDATE outbox_event SET crashes = crashes + (" OURS ")::int, status = 3, done_at = " NOW
-             ", last_error = $1, " NO_OWNER " WHERE event_id = $2 AND " PENDING);
+  a.take = t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS
+             ")::int, {locked_by} = ?1, {locked_at} = " CLAIM_NOW ", {lease_until} = " CLAIM_NOW
+             " + " MICROSECONDS(2) " WHERE {event_id} = ANY(?3::text[]) AND " PENDING " RETURNING {row}");
+  a.kill = t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS ")::int, {status} = {DEAD}, {done_at} = " NOW
+             ", {last_error} = ?1, " NO_OWNER " WHERE {event_id} = ?2 AND " PENDING);
 
-  a.settle_done = t("UPDATE outbox_event t SET status = 1, done_at = " NOW
-                    ", progress = u.progress, last_error = NULL, crashes = "
-                    "0, " NO_OWNER " FROM unnest($1::text[], $2::text[], $3::text[]) u(id, token, progress)" OWNED);
-  a.settle_retry =
-      t("UPDATE outbox_event t SET status = 2, attempts = t.attempts + u.counted::int, available_at = " NOW
-        " + u.delay * interval '1 microsecond', last_error = u.error, progress = u.progress, crashes = 0, " NO_OWNER
-        " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[]) u(id, token, "
-        "progress, error, delay, counted)" OWNED);
+  a.settle_done = t("UPDATE {outbox_event} t SET {status} = {DONE}, {done_at} = " NOW
+                    ", {progress} = u.progress, {last_error} = NULL, {crashes} = "
+                    "0, " NO_OWNER " FROM unnest(?1::text[], ?2::text[], ?3::text[]) u(id, token, progress)" OWNED);
+  a.settle_retry = t(
+      "UPDATE {outbox_event} t SET {status} = {RETRY}, {attempts} = t.{attempts} + u.counted::int, {available_at} "
+      "= " NOW
+      " + u.delay * interval '1 microsecond', {last_error} = u.error, {progress} = u.progress, {crashes} = 0, " NO_OWNER
+      " FROM unnest(?1::text[], ?2::text[], ?3::text[], ?4::text[], ?5::bigint[], ?6::bigint[]) u(id, token, "
+      "progress, error, delay, counted)" OWNED);
   a.settle_defer =
-      t("UPDATE outbox_event t SET status = 0, available_at = " NOW
-        " + u.delay * interval '1 microsecond', last_error = coalesce(u.error, t.last_error), progress = u.progress, "
-        "crashes = 0, " NO_OWNER
-        " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) u(id, token, progress, error, "
+      t("UPDATE {outbox_event} t SET {status} = {NEW}, {available_at} = " NOW
+        " + u.delay * interval '1 microsecond', {last_error} = coalesce(u.error, t.{last_error}), {progress} = "
+        "u.progress, "
+        "{crashes} = 0, " NO_OWNER
+        " FROM unnest(?1::text[], ?2::text[], ?3::text[], ?4::text[], ?5::bigint[]) u(id, token, progress, error, "
         "delay)" OWNED);
   a.settle_dead =
-      t("UPDATE outbox_event t SET status = 3, attempts = t.attempts + u.counted::int, done_at = " NOW
-        ", last_error = u.error, progress = u.progress, crashes = 0, " NO_OWNER
-        " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) u(id, token, progress, error, "
+      t("UPDATE {outbox_event} t SET {status} = {DEAD}, {attempts} = t.{attempts} + u.counted::int, {done_at} = " NOW
+        ", {last_error} = u.error, {progress} = u.progress, {crashes} = 0, " NO_OWNER
+        " FROM unnest(?1::text[], ?2::text[], ?3::text[], ?4::text[], ?5::bigint[]) u(id, token, progress, error, "
         "counted)" OWNED);
-  a.settle_release = t("UPDATE outbox_event t SET " NO_OWNER " FROM unnest($1::text[], $2::text[]) u(id, token)" OWNED);
+  a.settle_release =
+      t("UPDATE {outbox_event} t SET " NO_OWNER " FROM unnest(?1::text[], ?2::text[]) u(id, token)" OWNED);
   // A live lease is a claimable instant after now and not far from it, so the index leads past what is due, and not to
   // what is delayed.
-  a.release = t("UPDATE outbox_event SET " NO_OWNER " WHERE " PENDING " AND " CLAIMABLE " > " NOW " AND " CLAIMABLE
-                " <= " LATER(2) " AND locked_by = ANY($1::text[])");
+  a.release = t("UPDATE {outbox_event} SET " NO_OWNER " WHERE " PENDING " AND " CLAIMABLE " > " NOW " AND " CLAIMABLE
+                " <= " LATER(2) " AND {locked_by} = ANY(?1::text[])");
   // locked_at too: other dispatchers on the same table know nothing else of a lock's age.
-  a.renew = t("UPDATE outbox_event t SET locked_at = " NOW
-              ", lease_until = " LATER(3) " FROM unnest($1::text[], $2::text[]) u(id, token)" OWNED ", u.token");
-  a.exists = t(
-      "SELECT t.event_id, u.token FROM outbox_event t JOIN unnest($1::text[], $2::text[]) u(id, token) ON t.event_id = "
-      "u.id AND coalesce(t.locked_by, '') = u.token");
+  a.renew = t("UPDATE {outbox_event} t SET {locked_at} = " NOW
+              ", {lease_until} = " LATER(3) " FROM unnest(?1::text[], ?2::text[]) u(id, token)" OWNED ", u.token");
+  a.exists =
+      t("SELECT t.{event_id}, u.token FROM {outbox_event} t JOIN unnest(?1::text[], ?2::text[]) u(id, token) ON "
+        "t.{event_id} = "
+        "u.id AND coalesce(t.{locked_by}, '') = u.token");
   a.now = "SELECT clock_timestamp()";
   return a;
 }
 
-}  // namespace outbox::inline v0::sql
+}  // namespace outbox::inline v0::postgres

@@ -37,7 +37,7 @@ std::vector<std::size_t> transaction::state::add_existence_checks() {
   });
   for (std::size_t table = 0; table < tables.size(); ++table) {
     if (rows[table].ids.empty()) continue;
-    sql::value const values[] = {sql::text_array{rows[table].ids}, sql::text_array{rows[table].tokens}};
+    parameter const values[] = {text_array{rows[table].ids}, text_array{rows[table].tokens}};
     waiting.push_back({tables[table].exists, parameters{values}});
     asked.push_back(table);
   }
@@ -141,7 +141,7 @@ void transaction::state::commit() {
   restore_early();
   auto const first_check = waiting.size();
   auto const asked = add_existence_checks();
-  waiting.push_back({"COMMIT", parameters{{}}});
+  waiting.push_back({"COMMIT", parameters{}});
   auto const sent = std::exchange(waiting, {});
   auto const before = seen->now();
   begun = true;

@@ -29,7 +29,7 @@ void transaction::state::begin() {
   seen->idle();
   began = seen->now();
   if (pipelined()) {
-    waiting.push_back({"BEGIN", parameters{{}}});
+    waiting.push_back({"BEGIN", parameters{}});
     if (PQenterPipelineMode(conn) == 0) throw error_of(conn, nullptr, "cannot begin a pipeline");
     return;
   }
@@ -75,7 +75,7 @@ sql::result transaction::state::execute(std::string_view sql, std::span<sql::arg
 
 // Only the end needs the answer, so the INSERT may wait for COMMIT. Not if there is a savepoint: a statement that the
 // application rolls back to a savepoint must not be sent afterwards.
-void transaction::state::insert(std::string_view sql, std::span<sql::value const> values, std::size_t rows) {
+void transaction::state::insert(std::string_view sql, std::span<parameter const> values, std::size_t rows) {
   statement s{std::string{sql}, parameters{values}, rows, write};
   if (pipelined() || !seen->savepoints()) return wait_with(std::move(s));
   flush();

@@ -25,7 +25,7 @@ struct target {
 /// Also the connection that the store sees. Its INSERT does not wait for an answer: it may be sent with COMMIT.
 /// transaction_queue.cpp has what is sent before the end, transaction_end.cpp how it ends.
 struct transaction::state final : caller_connection {
-  state(PGconn* c, send_mode t) : conn{c}, how{t}, borrowed{std::in_place, c, /*keep=*/false}, line{*borrowed} {}
+  state(PGconn* c, send_mode t) : conn{c}, how{t}, borrowed{std::in_place, c, prepared::once}, line{*borrowed} {}
   state(session& s, send_mode t) : conn{s.conn.get()}, how{t}, line{s.statements} {}
 
   void begin();
@@ -41,7 +41,7 @@ struct transaction::state final : caller_connection {
                        sql::row_function const& on_row) override;
   pg_conn* raw() const noexcept override { return conn; }
   void writes_to(write_target const& to) override;
-  void insert(std::string_view sql, std::span<sql::value const> values, std::size_t rows) override;
+  void insert(std::string_view sql, std::span<parameter const> values, std::size_t rows) override;
 
   // The queue.
   [[nodiscard]] bool pipelined() const noexcept { return how == send_mode::pipelined; }

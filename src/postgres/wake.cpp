@@ -73,7 +73,7 @@ void wake_line::ring() noexcept {
 
 void wake_line::connect_and_listen() {
   conn_ = connect(connection_string_, timeout_);
-  driver d{conn_.get(), /*keep=*/false, timeout_};
+  driver d{conn_.get(), prepared::once, timeout_};
   if (auto const s = silence_setting(conn_.get()); !s.empty()) d.execute("SET " + std::string{s});
   d.execute("LISTEN " + channel_);
   d.execute("LISTEN " + older_channel_);
@@ -82,7 +82,7 @@ void wake_line::connect_and_listen() {
 // A pooler takes LISTEN without a word, and nothing ever arrives from others.
 void wake_line::self_test() {
   auto const other = connect(connection_string_, timeout_);
-  driver{other.get(), /*keep=*/false, timeout_}.execute("NOTIFY " + channel_);
+  driver{other.get(), prepared::once, timeout_}.execute("NOTIFY " + channel_);
   auto const deadline = steady_clock::now() + timeout_;
   while (!take_notifications()) {
     auto const left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
@@ -119,7 +119,7 @@ milliseconds wake_line::until_next() const {
 void wake_line::send(milliseconds timeout) {
   wanted_ = false;
   try {
-    driver{conn_.get(), /*keep=*/false, timeout}.execute("NOTIFY " + channel_);
+    driver{conn_.get(), prepared::once, timeout}.execute("NOTIFY " + channel_);
   } catch (...) {
     wanted_ = true;  // on the next connection
     throw;

@@ -13,11 +13,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// What `due` and `in_order` select behind the columns of a row.
+constexpr int claimable_index = static_cast<int>(columns_of_a_row);
+constexpr int locked_at_index = claimable_index + 1;
+
 std::string_view aggregate_type_of(row const& r, int column) {
   return r.null(column) ? global_aggregate : r.text(column);
 }
-
-value or_null(std::string const& s) { return s.empty() ? value{} : value{std::string_view{s}}; }
 
 // Rows in primary-key order: two nodes that settle at once lock in the same order. A row that is named twice stays in
 // its order.
@@ -33,30 +35,31 @@ std::vector<std::size_t> in_key_order(Items const& items, Key key) {
   return order;
 }
 
-// Several rows, all or none, whatever the caller does with an error: what a failed write left behind would carry a
-// token that nobody knows any more.
+// Several rows, all or none, even if the caller goes on after an error: rows that a failed write left behind would
+// carry a token that no node knows.
 class all_or_none {
  public:
-  explicit all_or_none(connection& c) : c_{c} { c_.execute("SAVEPOINT outbox_write"); }
+  all_or_none(connection& c, dialect const& d) : c_{c}, dialect_{d} { c_.execute(dialect_.savepoint); }
   all_or_none(all_or_none const&) = delete;
   all_or_none& operator=(all_or_none const&) = delete;
   ~all_or_none() {
     if (whole_) return;
     try {
       if (c_.in_transaction()) {
-        c_.execute("ROLLBACK TO outbox_write");
-        c_.execute("RELEASE outbox_write");
+        c_.execute(dialect_.rollback_to);
+        c_.execute(dialect_.release_savepoint);
       }
-    } catch (error const&) {  // NOLINT(bugprone-empty-catch): what went wrong first is what counts
+    } catch (error const&) {  // NOLINT(bugprone-empty-catch): the first error is the one that counts
     }
   }
   void done() {
-    c_.execute("RELEASE outbox_write");
+    c_.execute(dialect_.release_savepoint);
     whole_ = true;
   }
 
  private:
   connection& c_;
+  dialect const& dialect_;
   bool whole_ = false;
 };
 
@@ -68,7 +71,7 @@ row_store::~row_store() = default;
 void row_store::insert(transaction_ref tx, std::span<insertion const> rows) {
   with_caller(tx, [&](connection& c) {
     std::optional<all_or_none> guard;
-    if (rows.size() > 1) guard.emplace(c);  // one statement is whole by itself
+    if (rows.size() > 1) guard.emplace(c, statements());  // one statement is whole by itself
     for (auto const& i : rows) {
       auto const headers = spi::encode_headers(i.event->headers());
       c.execute(rows_.insert, insert_parameters(i, headers), {});
@@ -124,7 +127,9 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
   candidates chosen;
   spi::claim_filter filter{request, reply};
   auto const see = [&](row const& r) {
-    if (paused(request.pauses, aggregate_type_of(r, 3), r.text(2))) return true;
+    if (paused(request.pauses, aggregate_type_of(r, index_of(column::aggregate_type)),
+               r.text(index_of(column::event_type))))
+      return true;
     std::string malformed;
     auto v = read_row(r, malformed);
     bool const owned = !v.locked_by.empty() && v.lease_until;
@@ -134,12 +139,12 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
                              .event_type = v.event.type(),
                              .aggregate_type = v.event.aggregate_type(),
                              .owned = owned,
-                             .foreign_lock = foreign ? r.time(columns_of_a_row + 1) : std::nullopt,
+                             .foreign_lock = foreign ? r.time(locked_at_index) : std::nullopt,
                              .foreign_owner = v.locked_by,
                              .tried = v.status == event_status::retry || !v.last_error.empty(),
                              .crashes = v.crashes,
                              .inserted_at = v.inserted_at,
-                             .claimable_at = r.time(columns_of_a_row).value_or(reply.now),
+                             .claimable_at = r.time(claimable_index).value_or(reply.now),
                              .bytes = v.event.size_bytes()})) {
       case choice::stop: return false;
       case choice::leave: return true;
@@ -148,7 +153,7 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
         return true;
       case choice::take: break;
     }
-    chosen.taken_from.push_back({std::move(v.locked_by), std::string{r.text(available_at_column)}});
+    chosen.taken_from.push_back({std::move(v.locked_by), std::string{r.text(index_of(column::available_at))}});
     chosen.take.push_back({.handle = {v.event.id(), request.token, v.seq},
                            .event = v.event,
                            .attempts = v.attempts,

@@ -5,6 +5,30 @@
 
 namespace outbox::inline v0::sql {
 
+/// The statements of a database that works row by row.
+struct row_statements {
+  // event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, available_at, created_at,
+  // inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, payload_bytes
+  std::string insert;
+
+  std::string due;         ///< now, floor -> claimable rows in claim order: `{row}`, claimable instant, locked_at
+  std::string in_order;    ///< now -> pending rows by seq, without those that are delayed: the columns of `due`
+  std::string take;        ///< token, now, lease end, seq; the owner or NULL and the available_at that were seen
+  std::string kill;        ///< now, error, seq, the owner that was seen
+  std::string next_due;    ///< now -> claimable instants after it, event_type, aggregate_type
+  std::string next_grown;  ///< now, skip_recent -> the first insert that is due and still too young
+  std::string exists;      ///< event_id, token
+
+  // Each ends with: seq, event_id, token. With seq 0 the row is found by its id.
+  std::string settle_done;     ///< now, progress
+  std::string settle_retry;    ///< counted, due, error, progress
+  std::string settle_defer;    ///< due, error or NULL, progress
+  std::string settle_dead;     ///< counted, now, error, progress
+  std::string settle_release;  ///< (nothing)
+  std::string release;         ///< token, now, the last instant that its lease may reach
+  std::string renew;           ///< now, lease end
+};
+
 class OUTBOX_SQL_EXPORT row_store : public sql_store {
  public:
   ~row_store() override;

@@ -5,50 +5,34 @@
 namespace outbox::inline v0::sql {
 namespace {
 
-enum column {
-  seq,
-  event_id,
-  event_type,
-  aggregate_type,
-  aggregate_id,
-  tenant_id,
-  payload,
-  headers_column,
-  status,
-  attempts,
-  crashes,
-  available_at,
-  created_at,
-  inserted_at,
-  done_at,
-  last_error,
-  locked_by,
-  lease_until,
-  ordering_key,
-  progress,
-  content_type,
-  payload_bytes
+using enum column;
+
+// The columns of a row by their names.
+class named_row {
+ public:
+  explicit named_row(row const& r) noexcept : r_{r} {}
+  [[nodiscard]] bool null(column c) const { return r_.null(index_of(c)); }
+  [[nodiscard]] std::int64_t integer(column c) const { return r_.integer(index_of(c)); }
+  [[nodiscard]] std::string_view view(column c) const { return r_.text(index_of(c)); }
+  [[nodiscard]] std::string text(column c) const { return std::string{view(c)}; }
+  [[nodiscard]] std::optional<instant> time(column c) const { return r_.time(index_of(c)); }
+
+ private:
+  row const& r_;
 };
-static_assert(payload_bytes + 1 == columns_of_a_row);
-static_assert(available_at == available_at_column);
 
-std::string text(row const& r, int c) { return std::string{r.text(c)}; }
-
-value or_null(std::string const& s) { return s.empty() ? value{} : value{std::string_view{s}}; }
-
-event read_event(row const& r, std::string& malformed) {
+event read_event(named_row const& r, std::string& malformed) {
   event_record e;
-  e.id = text(r, event_id);
-  e.type = text(r, event_type);
-  e.aggregate = {r.null(aggregate_type) ? std::string{global_aggregate} : text(r, aggregate_type),
-                 text(r, aggregate_id)};
-  e.tenant = text(r, tenant_id);
-  e.ordering_key = text(r, ordering_key);
+  e.id = r.text(event_id);
+  e.type = r.text(event_type);
+  e.aggregate = {r.null(aggregate_type) ? std::string{global_aggregate} : r.text(aggregate_type), r.text(aggregate_id)};
+  e.tenant = r.text(tenant_id);
+  e.ordering_key = r.text(ordering_key);
   e.kind = r.null(payload_bytes) ? payload_kind::json : payload_kind::bytes;
-  e.payload = text(r, e.kind == payload_kind::json ? payload : payload_bytes);
-  e.content_type = r.null(content_type) ? "application/json" : text(r, content_type);
+  e.payload = r.text(e.kind == payload_kind::json ? payload : payload_bytes);
+  e.content_type = r.null(content_type) ? "application/json" : r.text(content_type);
   e.occurred_at = r.time(created_at).value_or(r.time(inserted_at).value_or(instant{}));
-  if (auto h = spi::decode_headers(r.text(headers_column))) {
+  if (auto h = spi::decode_headers(r.view(headers))) {
     e.headers = std::move(*h);
   } else {
     malformed = "its headers are not a JSON object of strings";
@@ -58,7 +42,8 @@ event read_event(row const& r, std::string& malformed) {
 
 }  // namespace
 
-row_view read_row(row const& r, std::string& malformed) {
+row_view read_row(row const& selected, std::string& malformed) {
+  named_row const r{selected};
   row_view v{.event = read_event(r, malformed)};
   v.seq = r.integer(seq);
   v.status = static_cast<event_status>(r.integer(status));
@@ -67,10 +52,10 @@ row_view read_row(row const& r, std::string& malformed) {
   v.inserted_at = r.time(inserted_at).value_or(v.event.occurred_at());
   v.available_at = r.time(available_at).value_or(v.inserted_at);
   v.done_at = r.time(done_at);
-  v.locked_by = text(r, locked_by);
+  v.locked_by = r.text(locked_by);
   v.lease_until = r.time(lease_until);
-  v.last_error = text(r, last_error);
-  v.progress = text(r, progress);
+  v.last_error = r.text(last_error);
+  v.progress = r.text(progress);
   return v;
 }
 

@@ -1,18 +1,16 @@
-// A row of the table as a value, whoever wrote it.
+// Reads a row of the table, written by this library or by another program.
 #pragma once
 
 #include <outbox/spi/sql_connection.hpp>
 #include <outbox/spi/store.hpp>
 #include <string>
+#include <vector>
+
+#include "sql/layout.hpp"
 
 namespace outbox::inline v0::sql {
 
-/// The column after those of `row_columns`.
-inline constexpr int columns_of_a_row = 22;
-inline constexpr int available_at_column = 11;
-
-/// Reads the columns of `dialect.due`, `find` and `dead`. What cannot be read is told in `malformed`; the rest is as
-/// good as it gets.
+/// Reads the columns `{row}` of a layout. If a column cannot be read, `malformed` says why and the rest is read.
 [[nodiscard]] OUTBOX_SQL_EXPORT row_view read_row(row const& r, std::string& malformed);
 
 /// The parameters of `dialect.insert`. The text that they point to lives in `event` and `headers`.

@@ -1,11 +1,9 @@
 #include "sql/sql_store.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <outbox/error.hpp>
-
-#include <outbox/spi/claim_filter.hpp>
 #include <outbox/spi/codecs.hpp>
+
 #include "core/events/names_check.hpp"
 #include "sql/sql_rows.hpp"
 
@@ -15,8 +13,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::string_view pauses_name = "pauses";
-
-value or_null(std::string const& s) { return s.empty() ? value{} : value{std::string_view{s}}; }
 
 }  // namespace
 

@@ -29,13 +29,13 @@ void check_table_name(std::string_view name, std::string_view field) {
   }
 }
 
-std::string with_table(std::string_view sql, std::string_view table, std::string_view schema) {
+std::string with_table(std::string_view sql, std::string_view table, std::string_view schema, char quote) {
   bool const plain = table == default_table && schema.empty();
   if (plain) return std::string{sql};
-  auto const quoted = [](std::string const& name) {
-    std::string text = "\"";
-    for (char const c : name) text += c == '"' ? "\"\"" : std::string{c};
-    return text + '"';
+  auto const quoted = [quote](std::string const& name) {
+    std::string text{quote};
+    for (char const c : name) text += c == quote ? std::string(2, quote) : std::string{c};
+    return text + quote;
   };
   auto const prefix = schema.empty() ? std::string{} : quoted(std::string{schema}) + ".";
   std::string const name{table};

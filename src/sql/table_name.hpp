@@ -7,14 +7,15 @@
 
 namespace outbox::inline v0::sql {
 
-/// Throws `error` (invalid_option) unless it is [A-Za-z_][A-Za-z0-9_]* of at most 48 characters; room for suffixes.
-/// `field` is the option that is named.
+/// Throws `error` (invalid_option) unless `name` is [A-Za-z_][A-Za-z0-9_]* of at most 48 characters, which leaves room
+/// for suffixes. The error names the option `field`.
 OUTBOX_SQL_EXPORT void check_table_name(std::string_view name, std::string_view field = "table");
 
-/// Every name "outbox_event" in `sql` becomes `table`, "outbox_meta" and "outbox_node" get its prefix: a table of
-/// another name brings its own two along, and its indexes. Names are quoted, so that reserved words and capital letters
-/// are names like any other; tables stand in `schema` unless that is empty.
+/// Replaces every name "outbox_event" in `sql` by `table`, and gives "outbox_meta", "outbox_node" and the names of
+/// indexes its prefix: each event table has its own companions. Names are quoted, so that reserved words and capital
+/// letters work. Tables are qualified with `schema` unless that is empty. The default names without a schema stay as
+/// they are.
 [[nodiscard]] OUTBOX_SQL_EXPORT std::string with_table(std::string_view sql, std::string_view table,
-                                                       std::string_view schema = {});
+                                                       std::string_view schema = {}, char quote = '"');
 
 }  // namespace outbox::inline v0::sql

@@ -144,16 +144,17 @@ int patience::wait(void* self, int count) noexcept {
   return 1;
 }
 
-sqlite3_stmt* driver::prepared(std::string_view sql, statement& once) {
-  if (keep_) {
+sqlite3_stmt* driver::prepare(std::string_view sql, statement& once) {
+  bool const keep = prepared_ == prepared::kept;
+  if (keep) {
     if (auto const it = kept_.find(sql); it != kept_.end()) return it->second.get();
   }
   sqlite3_stmt* raw = nullptr;
-  auto const flags = keep_ ? SQLITE_PREPARE_PERSISTENT : 0U;
+  auto const flags = keep ? SQLITE_PREPARE_PERSISTENT : 0U;
   int const code = sqlite3_prepare_v3(db_, sql.data(), static_cast<int>(sql.size()), flags, &raw, nullptr);
   statement s{raw};
   if (code != SQLITE_OK) throw error_of(db_, code, "cannot prepare a statement");
-  if (!keep_) {
+  if (!keep) {
     once = std::move(s);
     return raw;
   }
@@ -178,10 +179,8 @@ void driver::bind(sqlite3_stmt* s, int index, sql::value const& v) {
     code = bind_time(*at);
   } else if (auto const* const later = std::get_if<sql::from_now>(&v)) {
     code = bind_time(clock_->now() + later->by);
-  } else if (std::holds_alternative<std::monostate>(v)) {
-    code = sqlite3_bind_null(s, index);
   } else {
-    throw error{errc::store_failure, "SQLite has no arrays: parameter " + std::to_string(index)};
+    code = sqlite3_bind_null(s, index);
   }
   if (code != SQLITE_OK) throw error_of(db_, code, "cannot bind parameter " + std::to_string(index));
 }
@@ -189,8 +188,8 @@ void driver::bind(sqlite3_stmt* s, int index, sql::value const& v) {
 std::int64_t driver::execute(std::string_view sql, std::span<sql::value const> parameters,
                              sql::row_function const& on_row) {
   statement once;
-  sqlite3_stmt* const s = prepared(sql, once);
-  std::unique_ptr<sqlite3_stmt, reset_statement> const put_back{keep_ ? s : nullptr};
+  sqlite3_stmt* const s = prepare(sql, once);
+  std::unique_ptr<sqlite3_stmt, reset_statement> const put_back{once ? nullptr : s};
   for (std::size_t i = 0; i < parameters.size(); ++i) bind(s, static_cast<int>(i) + 1, parameters[i]);
   shown_row const row{s};
   while (true) {

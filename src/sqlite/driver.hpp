@@ -1,4 +1,4 @@
-// The C API of SQLite behind our seam: handles, statements, errors.
+// The C API of SQLite behind the thin SQL interface: handles, statements, errors.
 #pragma once
 
 #include <sqlite3.h>
@@ -52,11 +52,16 @@ class patience {
   std::chrono::steady_clock::time_point since_{};
 };
 
-/// Our seam over a handle that somebody owns. `keep`: statements stay prepared for the next time,
-/// until `forget()` or the end of this object.
+/// What becomes of a prepared statement.
+enum class prepared {
+  once,  ///< It is finalised after its first use.
+  kept,  ///< It stays prepared until `forget()` or the end of the driver.
+};
+
+/// A handle behind the thin SQL interface. It does not own the handle.
 class driver final : public sql::connection {
  public:
-  driver(sqlite3* db, clock const& c, bool keep) noexcept : db_{db}, clock_{&c}, keep_{keep} {}
+  driver(sqlite3* db, clock const& c, prepared p) noexcept : db_{db}, clock_{&c}, prepared_{p} {}
 
   /// Whose time `from_now` is: a caller's connection may be used by several stores.
   void use_clock(clock const& c) noexcept { clock_ = &c; }
@@ -71,12 +76,12 @@ class driver final : public sql::connection {
   void forget() noexcept { kept_.clear(); }
 
  private:
-  [[nodiscard]] sqlite3_stmt* prepared(std::string_view sql, statement& once);
+  [[nodiscard]] sqlite3_stmt* prepare(std::string_view sql, statement& once);
   void bind(sqlite3_stmt* s, int index, sql::value const& v);
 
   sqlite3* db_;
   clock const* clock_;
-  bool keep_;
+  prepared prepared_;
   core::text_map<statement> kept_;
 };
 

@@ -42,7 +42,7 @@ found_row read(sql::row const& r) {
 
 }  // namespace
 
-foreign_rows::foreign_rows(std::string const& table) : statements_{sql::sqlite_foreign_statements(table)} {}
+foreign_rows::foreign_rows(std::string const& table) : statements_{foreign_statements({.table = table})} {}
 
 bool foreign_rows::any(sql::connection& c) const {
   bool found = false;

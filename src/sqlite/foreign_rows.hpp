@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sql/dialect.hpp"
+#include "sqlite/statements.hpp"
 
 namespace outbox::inline v0::sqlite {
 
@@ -29,7 +29,7 @@ class foreign_rows {
   [[nodiscard]] mended mend(sql::connection& c) const;
 
  private:
-  sql::foreign_statements statements_;
+  foreign_row_statements statements_;
 };
 
 }  // namespace outbox::inline v0::sqlite

@@ -104,7 +104,7 @@ void adopt(sqlite3* db, std::string const& table, std::vector<std::string> const
 
 migration migrate_handle(sqlite3* db, std::string const& table) {
   auto const clock = machine_clock();
-  driver d{db, *clock, false};
+  driver d{db, *clock, prepared::once};
   d.execute("BEGIN IMMEDIATE");
   try {
     auto const version = version_of(d, table);
@@ -135,7 +135,7 @@ migration migrate_handle(sqlite3* db, std::string const& table) {
 
 void check_schema(sqlite3* db, std::string const& table) {
   auto const clock = machine_clock();
-  driver d{db, *clock, false};
+  driver d{db, *clock, prepared::once};
   auto const version = version_of(d, table);
   refuse_newer(version);
   if (version < schema_version) {

@@ -11,7 +11,7 @@ std::optional<file_identity> identity_of(sqlite3* db) noexcept {
   return file_identity{s.st_dev, s.st_ino};
 }
 
-session::session(sqlite3* db, handle owned) : owned_{std::move(owned)}, driver_{db, *clock_, /*keep=*/true} {}
+session::session(sqlite3* db, handle owned) : owned_{std::move(owned)}, driver_{db, *clock_, prepared::kept} {}
 
 std::optional<file_identity> const& session::file() {
   if (!file_) file_ = identity_of(raw());

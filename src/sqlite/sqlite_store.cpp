@@ -11,6 +11,7 @@
 #include "sqlite/driver.hpp"
 #include "sqlite/foreign_rows.hpp"
 #include "sqlite/migrate.hpp"
+#include "sqlite/statements.hpp"
 
 namespace outbox::inline v0::sqlite {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 // A connection of the store's own, and who may use it now.
 struct own_connection {
   own_connection(std::string const& path, options const& o, clock const& c)
-      : wait{o.busy_timeout}, db{open_file(path, o.busy_timeout)}, statements{db.get(), c, /*keep=*/true} {
+      : wait{o.busy_timeout}, db{open_file(path, o.busy_timeout)}, statements{db.get(), c, prepared::kept} {
     wait.attach(db.get());
   }
   patience wait;
@@ -30,7 +31,7 @@ struct own_connection {
 class sqlite_store final : public sql::row_store, public std::enable_shared_from_this<sqlite_store> {
  public:
   sqlite_store(std::string const& path, options o, std::shared_ptr<clock const> c)
-      : row_store{sql::sqlite_statements(o.table), sql::sqlite_row_statements(o.table)},
+      : row_store{shared_statements({.table = o.table}), row_statements({.table = o.table})},
         options_{std::move(o)},
         clock_{std::move(c)},
         foreign_{options_.table},

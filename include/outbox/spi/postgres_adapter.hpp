@@ -16,10 +16,25 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 
 struct pg_conn;
 
 namespace outbox::inline v0::postgres {
+
+/// One column of many rows as one parameter. An element without a value is NULL.
+struct text_array {
+  std::span<std::optional<std::string_view> const> items;
+};
+struct blob_array {
+  std::span<std::optional<std::string_view> const> items;
+};
+struct integer_array {
+  std::span<std::int64_t const> items;
+};
+
+/// A parameter of the store's statements. Whatever it points to must live until the call returns.
+using parameter = std::variant<sql::value, text_array, blob_array, integer_array>;
 
 /// Where a write goes.
 struct write_target {
@@ -44,8 +59,9 @@ class OUTBOX_POSTGRES_EXPORT caller_connection : public sql::connection {
   virtual void writes_to(write_target const& to);
 
   /// Inserts `rows` events of that write. A trigger or a rule of the table may suppress some of them: then it is
-  /// unknown which of the rows are there, and the observer is told `committed_in_part`.
-  virtual void insert(std::string_view sql, std::span<sql::value const> values, std::size_t rows);
+  /// unknown which of the rows are there, and the observer is told `committed_in_part`. By default the parameters go to
+  /// `execute()` as `text_of` writes them.
+  virtual void insert(std::string_view sql, std::span<parameter const> values, std::size_t rows);
 };
 
 /// Has the observer told how the open transaction of `connection` ends. Returns false if that cannot be seen.
@@ -57,8 +73,9 @@ OUTBOX_POSTGRES_EXPORT bool watch_transaction(pg_conn* connection, std::shared_p
 /// Returns the error that a SQLSTATE means. An empty SQLSTATE means that the connection was lost.
 [[nodiscard]] OUTBOX_POSTGRES_EXPORT error error_with(std::string const& sqlstate, std::string const& text);
 
-/// Returns a parameter as PostgreSQL reads it, bytes and arrays included; nothing for NULL. An array must not have an
-/// element without a value: whether the server reads it as NULL depends on a setting of the session.
+/// Returns a parameter as text that PostgreSQL reads, bytes and arrays included; nothing for NULL. An array must not
+/// have an element without a value: whether the server reads it as NULL depends on a setting of the session.
 [[nodiscard]] OUTBOX_POSTGRES_EXPORT std::optional<std::string> text_of(sql::value const& v);
+[[nodiscard]] OUTBOX_POSTGRES_EXPORT std::optional<std::string> text_of(parameter const& p);
 
 }  // namespace outbox::inline v0::postgres

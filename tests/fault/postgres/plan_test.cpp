@@ -1,7 +1,7 @@
 // The plans of claims and purges: which index they use.
 #include "postgres/pool.hpp"
 #include "server_fixture.hpp"
-#include "sql/dialect.hpp"
+#include "postgres/statements.hpp"
 
 namespace outbox {
 namespace {
@@ -18,7 +18,7 @@ TEST_F(PostgresServer, ClaimsUseTheIndexOfWhatIsDue) {
   fill("1", "interval '0'", 30'000);
   fill("0", "interval '1 day'", 10'000);
   fill("2", "- interval '1 s'", 1'000);
-  auto const sql = sql::postgres_array_statements("outbox_event", db.schema());
+  auto const sql = postgres::set_statements({.schema = db.schema()});
   for (auto const* const analyse : {"", "ANALYZE "}) {
     if (*analyse != '\0') db.execute(analyse + db.table());
     db.execute("DISCARD ALL");
@@ -55,7 +55,7 @@ TEST_F(PostgresServer, PurgeUsesTheIndexOfWhatEnded) {
              " (event_id, event_type, payload, status, available_at, created_at, done_at) SELECT 'e' || i, 't', '1', i "
              "% 2, now(), now(), CASE WHEN i % 2 = 1 THEN now() END FROM generate_series(1, 20000) i");
   db.execute("ANALYZE " + db.table());
-  auto const sql = sql::postgres_statements("outbox_event", db.schema());
+  auto const sql = postgres::shared_statements({.schema = db.schema()});
   for (bool const pooled : {false, true}) {
     db.execute("DISCARD ALL");
     db.execute("SET plan_cache_mode = force_generic_plan");
@@ -98,7 +98,7 @@ TEST_F(PostgresServer, ClaimsInOrderUseTheirIndex) {
   EXPECT_THAT(said, IsEmpty());
   db.execute("SET plan_cache_mode = force_generic_plan");
   for (auto const setting : postgres::plan_settings) db.execute("SET " + std::string{setting});
-  auto const sql = sql::postgres_array_statements("outbox_event", db.schema());
+  auto const sql = postgres::set_statements({.schema = db.schema()});
   db.execute("PREPARE in_order AS " + sql.in_order);
   db.execute("PREPARE due AS " + sql.due);
   auto const plan = db.ask("EXPLAIN (FORMAT JSON) EXECUTE in_order(51, '{}', '{}')");

@@ -13,7 +13,7 @@
 #include <outbox/testing.hpp>
 #include <set>
 
-#include "sql/dialect.hpp"
+#include "sqlite/statements.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/waiting.hpp"
 
@@ -356,7 +356,7 @@ TEST_F(ForeignInstant, IsNotTakenBeforeItIsInForm) {
   auto const taken = [&](std::string const& available_at) {
     shell("DELETE FROM outbox_event;" + plain_insert("a", "'" + available_at + "'"));
     sqlite3_stmt* s = nullptr;
-    auto const take = sql::sqlite_row_statements("outbox_event").take;
+    auto const take = sqlite::row_statements({}).take;
     EXPECT_EQ(sqlite3_prepare_v2(db.handle(), take.c_str(), -1, &s, nullptr), SQLITE_OK);
     auto const bind = [&](int at, std::string_view v) {
       sqlite3_bind_text(s, at, v.data(), static_cast<int>(v.size()), SQLITE_STATIC);

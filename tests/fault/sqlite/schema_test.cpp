@@ -7,7 +7,7 @@
 #include <outbox/spi/store.hpp>
 #include <outbox/sqlite.hpp>
 
-#include "sql/dialect.hpp"
+#include "sqlite/statements.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace outbox {
@@ -215,8 +215,8 @@ TEST_F(Schema, R8_StatementsGoThroughTheirIndex) {
     sqlite3_finalize(s);
     return result;
   };
-  auto const d = sql::sqlite_statements("outbox_event");
-  auto const r = sql::sqlite_row_statements("outbox_event");
+  auto const d = sqlite::shared_statements({});
+  auto const r = sqlite::row_statements({});
   auto const searches = [&](std::string const& sql, std::string const& how) {
     auto const p = plan(sql);
     EXPECT_THAT(p, HasSubstr(how)) << sql;
@@ -230,7 +230,7 @@ TEST_F(Schema, R8_StatementsGoThroughTheirIndex) {
   searches(r.take, "USING INTEGER PRIMARY KEY");
   searches(r.settle_done, "USING INTEGER PRIMARY KEY");
   searches(r.renew, "USING INTEGER PRIMARY KEY");
-  auto const foreign = plan(sql::sqlite_foreign_statements("outbox_event").find);
+  auto const foreign = plan(sqlite::foreign_statements({}).find);
   EXPECT_THAT(foreign, HasSubstr("USING INDEX outbox_event_foreign"));
   EXPECT_THAT(foreign, ::testing::Not(HasSubstr("TEMP B-TREE")));
   EXPECT_THAT(plan(d.dead), HasSubstr("outbox_event_dead"));
