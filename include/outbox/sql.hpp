@@ -70,7 +70,7 @@ struct result {
 /// A type that a column can be read as: bool, an integer, a floating-point number, std::string, std::vector<std::byte>
 /// (of a BLOB or bytea), or std::optional of one of these where the column may be NULL.
 template <class T>
-struct column;
+struct from_column;
 
 /// Returns the text of column `index`, counted from 1. Throws `error` (type_mismatch) if it is NULL.
 [[nodiscard]] OUTBOX_SQL_EXPORT std::string const& not_null(std::optional<std::string> const& cell, std::size_t index);
@@ -89,11 +89,11 @@ OUTBOX_SQL_EXPORT void check_columns(result const& r, std::size_t asked);
 OUTBOX_SQL_EXPORT void check_one_row(std::size_t rows);
 
 template <>
-struct column<bool> {
+struct from_column<bool> {
   static bool read(std::optional<std::string> const& c, std::size_t i) { return to_bool(not_null(c, i), i); }
 };
 template <std::integral T>
-struct column<T> {
+struct from_column<T> {
   static T read(std::optional<std::string> const& c, std::size_t i) {
     auto const& text = not_null(c, i);
     auto const v = [&] {
@@ -108,27 +108,27 @@ struct column<T> {
   }
 };
 template <std::floating_point T>
-struct column<T> {
+struct from_column<T> {
   static T read(std::optional<std::string> const& c, std::size_t i) {
     return static_cast<T>(to_double(not_null(c, i), i));
   }
 };
 template <>
-struct column<std::string> {
+struct from_column<std::string> {
   static std::string read(std::optional<std::string> const& c, std::size_t i) { return not_null(c, i); }
 };
 template <>
-struct column<std::vector<std::byte>> {
+struct from_column<std::vector<std::byte>> {
   static std::vector<std::byte> read(std::optional<std::string> const& c, std::size_t i) {
     auto const bytes = std::as_bytes(std::span{not_null(c, i)});
     return {bytes.begin(), bytes.end()};
   }
 };
 template <class T>
-struct column<std::optional<T>> {
+struct from_column<std::optional<T>> {
   static std::optional<T> read(std::optional<std::string> const& c, std::size_t i) {
     if (!c) return std::nullopt;
-    return column<T>::read(c, i);
+    return from_column<T>::read(c, i);
   }
 };
 
@@ -204,7 +204,7 @@ class OUTBOX_SQL_EXPORT executor {
 
   template <class... T, std::size_t... I>
   static typename row_type<T...>::type read(std::optional<std::string> const* cells, std::index_sequence<I...>) {
-    return typename row_type<T...>::type{column<T>::read(cells[I], I + 1)...};
+    return typename row_type<T...>::type{from_column<T>::read(cells[I], I + 1)...};
   }
 };
 
