@@ -87,7 +87,13 @@ struct table_counts {
 };
 
 /// How nodes share a table.
-enum class node_mode : std::uint8_t { single_node, multi_node, ordered, writer_only };
+enum class node_mode : std::uint8_t {
+  single_node,
+  multi_node,
+  ordered,
+  writer_only,
+  unknown,  ///< Of a newer library. Such a node counts as a dispatcher that excludes all others.
+};
 
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string_view name(node_mode m) noexcept;
 

@@ -4,6 +4,7 @@
 #include <outbox/error.hpp>
 
 #include <outbox/spi/claim_filter.hpp>
+#include <outbox/spi/codecs.hpp>
 #include "core/base/planted.hpp"
 #include "core/events/names_check.hpp"
 
@@ -99,8 +100,8 @@ void database::insert_into(transaction& joined, std::span<spi::insertion const> 
       throw error{errc::duplicate_event, "event id '" + e.id() + "' is in the table already"};
     }
     row_view row{.event = e, .seq = ++last_seq_, .available_at = at, .inserted_at = at};
-    if (e.deliver_after()) row.available_at = at + *e.deliver_after();
-    if (e.delayed() && e.available_at()) row.available_at = *e.available_at();
+    auto const due = spi::due_of(e);
+    row.available_at = due.at.value_or(at + due.after);
     if (!r.token.empty()) {
       row.locked_by = r.token;
       row.lease_until = at + r.lease;
@@ -143,15 +144,7 @@ database::candidates database::choose(spi::claim_request const& request, instant
   candidates c;
   spi::claim_filter filter{request, reply};
   auto const goes_on = [&](row_view const& row) {
-    auto const chosen = filter.consider({.id = row.event.id(),
-                                         .event_type = row.event.type(),
-                                         .aggregate_type = row.event.aggregate_type(),
-                                         .owned = !row.locked_by.empty(),
-                                         .tried = row.status == event_status::retry || !row.last_error.empty(),
-                                         .crashes = row.crashes,
-                                         .inserted_at = row.inserted_at,
-                                         .claimable_at = claimable(row),
-                                         .bytes = row.event.size_bytes()});
+    auto const chosen = filter.consider(spi::candidate_of(row, claimable(row)));
     if (chosen == choice::kill) c.kill.push_back(row.seq);
     if (chosen == choice::take) c.take.push_back(row.seq);
     return chosen != choice::stop;
@@ -194,8 +187,7 @@ spi::claim_reply database::claim(spi::claim_request const& request) {
       r.done_at = at;
       r.locked_by.clear();
       r.lease_until.reset();
-      r.last_error =
-          "crash budget exhausted: " + std::to_string(r.crashes) + " processes ended while they held this event";
+      r.last_error = spi::crash_budget_exhausted(r.crashes);
       reply.killed.push_back({r.event.id(), r.event.type(), r.crashes});
     });
   }
@@ -204,12 +196,7 @@ spi::claim_reply database::claim(spi::claim_request const& request) {
       if (!r.locked_by.empty()) r.crashes += 1;
       r.locked_by = request.token;
       r.lease_until = at + request.lease;
-      reply.rows.push_back({.handle = {r.event.id(), request.token, r.seq},
-                            .event = r.event,
-                            .attempts = r.attempts,
-                            .crashes = r.crashes,
-                            .tried = r.status == event_status::retry,
-                            .progress = r.progress});
+      reply.rows.push_back(spi::claim_of(row_view{r}, request.token, r.seq));
     });
   }
   return reply;

@@ -1,7 +1,7 @@
 // A caller's transaction as the store meets it, and how `write()` joins a bare handle.
+#include <optional>
 #include <outbox/postgres.hpp>
 #include <outbox/spi/postgres_adapter.hpp>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

@@ -5,7 +5,7 @@
 
 #include "core/base/fork_guard.hpp"
 #include "postgres/migrate.hpp"
-#include "postgres/pool.hpp"
+#include "postgres/own_connection.hpp"
 
 namespace outbox::inline v0::postgres {
 namespace {
@@ -59,14 +59,11 @@ class advisory_lock final : public spi::dispatch_lock {
   [[nodiscard]] outcome try_lock(std::string_view table_id) {
     auto const key = "outbox dispatch " + std::string{table_id};
     auto const older = "outbox dispatch " + std::string{older_table_id(table_id)};
-    auto what = outcome::held_by_another;
-    c_->statements.execute(
+    auto const answer = c_->statements.ask<std::int64_t>(
         "SELECT CASE WHEN NOT pg_try_advisory_lock(hashtextextended($1, 0)) THEN 0 WHEN NOT "
         "pg_try_advisory_lock_shared(hashtextextended($2, 0)) THEN 1 ELSE 2 END",
-        {std::string_view{key}, std::string_view{older}}, [&](sql::row const& r) {
-          what = static_cast<outcome>(r.integer(0));
-          return false;
-        });
+        {std::string_view{key}, std::string_view{older}});
+    auto const what = static_cast<outcome>(answer.value_or(0));
     held_ = what == outcome::ours;
     return what;
   }

@@ -7,13 +7,14 @@
 #include <charconv>
 
 #include "core/base/instants.hpp"
+#include "postgres/watch.hpp"
 
 namespace outbox::inline v0::postgres {
 namespace {
 
 using std::chrono::steady_clock;
 
-// Whoever builds statements from values must not fill the server's memory with them.
+// A program that builds statements from values must not fill the memory of the server with them.
 constexpr std::size_t most_prepared = 200;
 
 constexpr Oid bool_type = 16, bigint_type = 20, smallint_type = 21, integer_type = 23, oid_type = 26,
@@ -60,7 +61,7 @@ class shown_row final : public sql::row {
     using namespace std::chrono;
     if (null(c) || PQftype(r_, c) != instant_type) return std::nullopt;
     static constexpr instant epoch{sys_days{year{2000} / 1 / 1}};
-    // What foreign writers put outside of these bounds, infinity among it, becomes the nearest one.
+    // Other programs may write instants outside of these bounds, such as infinity. They become the nearest bound.
     return epoch + std::clamp(microseconds{number(text(c))}, core::first_instant - epoch, core::last_instant - epoch);
   }
 
@@ -87,15 +88,15 @@ bool is_copy(PGresult const* r) noexcept {
   return s == PGRES_COPY_IN || s == PGRES_COPY_OUT || s == PGRES_COPY_BOTH;
 }
 
-// In English, whatever the server speaks. Empty: it is not the server who says so.
+// In English, whatever the language of the server. Empty if the error is not the server's.
 std::string_view severity_of(PGresult const* r) noexcept {
   char const* const text = r == nullptr ? nullptr : PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
   return text == nullptr ? std::string_view{} : text;
 }
 bool ends_session(std::string_view severity) noexcept { return severity == "FATAL" || severity == "PANIC"; }
 
-// What a server says when it ends a session by itself, after everything that it had to answer. A proxy that lost its
-// server says something else, and may not know how far that had come.
+// The states with which a server ends a session after it has answered everything before. A proxy that lost its server
+// reports another one, and may not know how far the server had come.
 bool ended_by_server(std::string_view state) noexcept {
   static constexpr std::string_view codes[] = {"57P01", "57P02", "57P05", "25P03", "25P04"};
   return std::ranges::find(codes, state) != std::end(codes);
@@ -152,14 +153,12 @@ bool spoils_connection(error const& e) noexcept {
   return std::ranges::find(codes, e.sqlstate()) != std::end(codes) || e.sqlstate().starts_with("08");
 }
 
-bool is_conflict(error const& e) noexcept { return e.sqlstate() == "40001" || e.sqlstate() == "40P01"; }
-
 void run(PGconn* c, std::string const& sql, std::string_view doing) {
   result_handle const r{PQexec(c, sql.c_str())};
   if (succeeded(r.get())) return;
-  // Without the statement: there may be a password in it.
+  // Without the statement: it may contain a password.
   auto const e = error_of(c, r.get(), doing);
-  // The application's own statement: a row of its own that is there twice is no event that is.
+  // This is the application's statement, so a unique violation is not a duplicate event.
   if (e.code() == errc::duplicate_event) throw error{errc::store_failure, e.what(), std::string{e.sqlstate()}};
   throw e;
 }
@@ -205,7 +204,7 @@ std::vector<result_handle> driver::send_or_throw(std::span<statement const> stat
 
 driver::replies driver::send(std::span<statement const> statements) {
   replies into;
-  into.results.reserve(statements.size());  // after COMMIT nothing may fail for want of memory
+  into.results.reserve(statements.size());  // after COMMIT no allocation may fail
   if (int const pid = PQbackendPID(c_); std::exchange(server_pid_, pid) != pid) {  // the connection was reset
     names_.clear();
     given_up_ = false;
@@ -234,7 +233,7 @@ driver::replies driver::send(std::span<statement const> statements) {
   return into;
 }
 
-// On a connection that keeps them, a statement that is not prepared yet is prepared in the same round trip.
+// On a connection that keeps statements, one that is not prepared yet is prepared in the same round trip.
 bool driver::send(statement const& s, std::vector<std::string>& prepared_now) {
   auto const& p = s.values;
   auto const known = names_.find(s.sql);
@@ -260,13 +259,13 @@ void driver::receive(std::span<statement const> statements, std::vector<std::str
                    : is_copy(r)
                        ? error{errc::store_failure, "COPY cannot be sent with other statements: run it on the handle"}
                        : error_of(c_, r, doing);
-    // A session that ends before the last statement has not come to that.
+    // A session that ended before the last statement has not run that one.
     bool const before_the_last = into.results.size() + 1 < statements.size();
     into.refused = severity_of(r) == "ERROR" || (before_the_last && ended_by_server(into.failure->sqlstate()));
-    // Somebody has dropped what was prepared, or changed what it gives.
+    // The prepared statement was dropped, or its result type has changed.
     if (into.failure->sqlstate() == "26000" || into.failure->sqlstate() == "0A000") names_.clear();
   };
-  // One answer of the server's: its result, and the null that ends it.
+  // One answer of the server: its result, and the null that ends it.
   auto const answer = [&]() -> result_handle {
     auto r = next_result(deadline);
     if (r) result_handle const end{next_result(deadline).release()};
@@ -299,7 +298,7 @@ result_handle driver::next_result(steady_clock::time_point deadline) {
   while (!given_up_) {
     int const unsent = PQflush(c_);
     if (unsent < 0 || (unsent == 0 && PQisBusy(c_) == 0)) break;
-    if (PQsslInUse(c_) != 0) {  // it may hold what is not on the socket any more
+    if (PQsslInUse(c_) != 0) {  // the TLS layer may hold bytes that are no longer on the socket
       if (PQconsumeInput(c_) == 0 || (unsent == 0 && PQisBusy(c_) == 0)) break;
     }
     if (!wait_for_socket(unsent != 0, deadline)) {
@@ -325,7 +324,7 @@ bool driver::wait_for_socket(bool to_write, steady_clock::time_point deadline) {
   }
 }
 
-// Nobody knows what is on its way: the connection is of no use any more.
+// It is not known what is still on its way, so the connection cannot be used any more.
 void driver::break_off() {
   given_up_ = true;
   if (int const s = PQsocket(c_); s >= 0) ::shutdown(s, SHUT_RDWR);

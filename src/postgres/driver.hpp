@@ -30,27 +30,25 @@ struct clear_result {
 };
 using result_handle = std::unique_ptr<PGresult, clear_result>;
 
-/// What a failed result, or a broken connection, means. A connection that is broken, a server that comes or goes or is
-/// not the primary any more, a conflict with others, a limit that others use up: transient.
+/// The error that a failed result or a broken connection means. It is transient for a broken connection, a server that
+/// starts or stops or is no longer the primary, a conflict with other transactions, and a limit that others use up.
 [[nodiscard]] error error_of(PGconn* c, PGresult const* r, std::string_view doing);
 
 /// The error of a connection whose last statement has results that were not read.
 [[nodiscard]] error connection_is_busy();
 
-/// True if the connection should not be used again, although it answers: a server that goes, or only reads.
+/// True if the connection should not be used again although it answers: the server stops, or has become read-only.
 [[nodiscard]] bool spoils_connection(error const& e) noexcept;
 
-/// A conflict with others that the same transaction may not meet again.
-[[nodiscard]] bool is_conflict(error const& e) noexcept;
-
-/// What libpq says, which may be several lines and have tabs in it: one line.
+/// A message of libpq, which may have several lines and tabs, as one line.
 [[nodiscard]] std::string one_line(char const* text);
 
-/// Throws `error`: invalid_option (connection) if it cannot be parsed, without showing any of it; store_failure if the
-/// server refuses it for a reason that will not pass, such as a wrong password; unavailable.
+/// Throws `error`: invalid_option (connection) if the string cannot be parsed, without showing any of it; store_failure
+/// if the server refuses the connection for a reason that will not pass, such as a wrong password; unavailable
+/// otherwise.
 [[nodiscard]] handle connect(std::string const& connection_string, milliseconds timeout);
 
-/// Runs statements without parameters; several are one transaction. `doing` begins what it throws.
+/// Runs statements without parameters. Several are one transaction. Error texts begin with `doing`.
 void run(PGconn* c, std::string const& sql, std::string_view doing = "cannot run a statement");
 
 /// Rows of a result in binary form.
@@ -99,19 +97,19 @@ class driver final : public caller_connection {
   /// True if the session belongs to the library, with the settings that it made there.
   [[nodiscard]] bool owns_session() const noexcept { return prepared_ == prepared::kept; }
 
-  /// What became of a round trip: one result per statement until the first that failed, and why that did.
+  /// The outcome of a round trip: one result per statement up to the first that failed, and the reason for that.
   struct replies {
     std::vector<result_handle> results;
     std::optional<error> failure;
-    bool broken = false;   ///< The connection was lost: what has no result may or may not have happened.
-    bool unsent = false;   ///< It was lost before: nothing was sent.
-    bool refused = false;  ///< The failure is an answer of the server's to a statement, which had no effect.
+    bool broken = false;   ///< The connection was lost: statements without a result may or may not have run.
+    bool unsent = false;   ///< The connection was lost before: nothing was sent.
+    bool refused = false;  ///< The server answered the statement with an error: it had no effect.
   };
 
-  /// Sends all and waits for all. Does not throw but for want of memory.
+  /// Sends all statements and waits for all answers. Throws nothing except std::bad_alloc.
   [[nodiscard]] replies send(std::span<statement const> statements);
 
-  /// The same; throws what failed.
+  /// The same, but throws the failure.
   [[nodiscard]] std::vector<result_handle> send_or_throw(std::span<statement const> statements);
 
  private:
@@ -125,7 +123,7 @@ class driver final : public caller_connection {
   prepared prepared_;
   milliseconds timeout_;
   bool given_up_ = false;
-  core::text_map<std::string> names_;  ///< Of what is prepared.
+  core::text_map<std::string> names_;  ///< The names of prepared statements, by text.
   int named_ = 0;
   int server_pid_ = 0;
 };

@@ -43,7 +43,7 @@ class parameters {
   void push(std::string text, int format);
 
   std::vector<std::string> texts_;     ///< One for each that is not NULL.
-  std::vector<char const*> pointers_;  ///< Into them.
+  std::vector<char const*> pointers_;  ///< Into `texts_`; null for NULL.
   std::vector<int> lengths_, formats_;
   std::size_t bytes_ = 0;
 };

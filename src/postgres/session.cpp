@@ -3,7 +3,7 @@
 #include <outbox/spi/postgres_adapter.hpp>
 #include <utility>
 
-#include "postgres/pool.hpp"
+#include "postgres/own_connection.hpp"
 
 namespace outbox::inline v0::postgres {
 

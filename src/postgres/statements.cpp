@@ -8,32 +8,32 @@ namespace {
 // The texts are templates of a layout: {event_id} is a column, {NEW} a status, {row} all columns of a row. The server's
 // placeholders are made of ?N at the end.
 
-// To the letter as in the index of schema/postgres. greatest() takes no notice of NULL.
+// The claimable instant, to the letter as in the index of schema/postgres. greatest() ignores NULL.
 #define CLAIMABLE "greatest({available_at}, {lease_until})"
 
 #define PENDING "{status} IN ({NEW}, {RETRY})"
 #define NO_OWNER "{locked_by} = NULL, {locked_at} = NULL, {lease_until} = NULL"
 #define INSERTED_AT "coalesce({inserted_at}, {created_at})"
 
-// The server's time when the statement runs, and so many microseconds after it. Both can bound an index scan; the wall
-// clock could not. An INSERT asks the wall clock all the same: it runs in the caller's transaction, and perhaps in one
-// round trip with much else.
+// The server's time when the statement begins, and an instant so many microseconds later. Both can bound an index scan;
+// clock_timestamp() cannot. An INSERT uses clock_timestamp() nevertheless, because it runs in the caller's transaction
+// and perhaps in one round trip with many other statements.
 #define MICROSECONDS(n) "?" #n "::bigint * interval '1 microsecond'"
 #define NOW "statement_timestamp()"
 #define LATER(n) "(statement_timestamp() + " MICROSECONDS(n) ")"
 
-// A claim is several statements, and all of them mean the same instant: when its transaction began.
+// The statements of a claim all use the same instant: when its transaction began.
 #define CLAIM_NOW "now()"
 
-// A pair is one text, as pair_text() in postgres/columns.hpp makes it: two names could be joined in several ways, but
-// for the length of the first.
+// A pair is one text, as pair_text() in postgres/columns.cpp makes it. The length of the first name makes it
+// unambiguous.
 #define NOT_PAUSED(types, pairs)                                \
   " AND {event_type} <> ALL(?" #types                           \
   "::text[]) AND (length({event_type}) || ':' || {event_type} " \
   "|| coalesce({aggregate_type}, '__GLOBAL__')) <> ALL(?" #pairs "::text[])"
 
-// As one condition, of which the planner knows nothing: from many it would conclude that hardly a row is left, and then
-// read and sort all that are due.
+// One condition whose selectivity the planner cannot estimate: from several it would conclude that hardly a row is
+// left, and then read and sort all due rows.
 #define ALL_OF(conditions) " AND CASE WHEN " conditions " THEN true ELSE false END"
 
 // The owner is a node of this library: it has a lease.
@@ -52,7 +52,7 @@ namespace {
   ") THEN {locked_at} END, "                                                                               \
   "CASE WHEN NOT (" OURS ") THEN {locked_by} END"
 
-// Where the pair of id and token owns the row.
+// The rows that carry the token of the settlement.
 #define OWNED \
   " WHERE t.{event_id} = u.id AND t.{locked_by} = u.token AND t.{status} IN ({NEW}, {RETRY}) RETURNING t.{event_id}"
 
@@ -75,15 +75,15 @@ struct in_layout {
 };
 
 void add_operator_statements(sql::dialect& d, in_layout const& t) {
-  // A program that knows only the columns of the specification may have left done_at empty. Those rows are the last of
-  // the index of what ended, and the order keeps the planner there: it takes them for many, like the pending ones.
+  // A program that knows only the columns of the specification may have left done_at empty. Those rows are the last in
+  // the index of terminal rows. ORDER BY keeps the planner there, which expects them to be as many as the pending rows.
   d.purge = t(
       "DELETE FROM {outbox_event} WHERE {event_id} = ANY(ARRAY(SELECT {event_id} FROM (SELECT {event_id} FROM {outbox_event} "
       "WHERE " TERMINAL(1, 2) " AND {done_at} <= " LATER(
           3) " ORDER BY {done_at} LIMIT ?4::bigint FOR UPDATE SKIP LOCKED) ended UNION ALL SELECT {event_id} FROM (SELECT "
              "{event_id} FROM {outbox_event} WHERE " TERMINAL(1, 2) " AND {done_at} IS NULL AND " INSERTED_AT " <= " LATER(
                  3) " ORDER BY {done_at} LIMIT ?4::bigint FOR UPDATE SKIP LOCKED) unknown LIMIT ?4::bigint))");
-  // Without an order: the oldest are found first anyway, because the table fills from its beginning.
+  // No ORDER BY: the oldest rows are found first anyway, because the table fills from its beginning.
   d.purge_by_age = t(
       "DELETE FROM {outbox_event} WHERE {event_id} = ANY(ARRAY(SELECT {event_id} FROM {outbox_event} WHERE " INSERTED_AT
       " <= " LATER(1) " AND NOT EXISTS (SELECT 1 FROM {outbox_node} WHERE mode <> 'writer_only' AND lease_until > " LATER(
@@ -125,7 +125,7 @@ std::string insert_of(insert_shape const& shape) {
   return "INSERT INTO {outbox_event} (" + columns + ") VALUES (" + values + ")";
 }
 
-// A function's rows come in the order of its arrays, so that seq is the order of writing. Empty stands for NULL.
+// unnest() returns rows in the order of its arrays, so that seq is the order of writing. An empty text stands for NULL.
 std::string insert_many(bool rich, bool delayed) {
   std::string columns =
       "{event_id}, {event_type}, {aggregate_type}, {aggregate_id}, {payload}, {created_at}, {locked_by}, {locked_at}, "
@@ -224,7 +224,7 @@ array_statements set_statements(sql::layout const& table) {
                      2, 3) " ORDER BY {seq} LIMIT ?1::bigint FOR UPDATE");
   a.next_due = t("SELECT " CLAIMABLE " FROM {outbox_event} WHERE " PENDING " AND " CLAIMABLE " > " CLAIM_NOW
                  " ORDER BY " CLAIMABLE " LIMIT 1");
-  // Not past more than a thousand rows that are paused.
+  // Passes over at most a thousand paused rows.
   a.next_due_beside_pauses =
       t("SELECT coalesce(min(at) FILTER (WHERE NOT paused), CASE WHEN count(*) = 1000 THEN max(at) END) FROM "
         "(SELECT " CLAIMABLE " AS at, NOT (true" NOT_PAUSED(1, 2) ") AS paused FROM {outbox_event} WHERE " PENDING
@@ -262,11 +262,10 @@ array_statements set_statements(sql::layout const& table) {
         "counted)" OWNED);
   a.settle_release =
       t("UPDATE {outbox_event} t SET " NO_OWNER " FROM unnest(?1::text[], ?2::text[]) u(id, token)" OWNED);
-  // A live lease is a claimable instant after now and not far from it, so the index leads past what is due, and not to
-  // what is delayed.
+  // A live lease is a claimable instant after now and not far from it, so the index skips both due and delayed rows.
   a.release = t("UPDATE {outbox_event} SET " NO_OWNER " WHERE " PENDING " AND " CLAIMABLE " > " NOW " AND " CLAIMABLE
                 " <= " LATER(2) " AND {locked_by} = ANY(?1::text[])");
-  // locked_at too: other dispatchers on the same table know nothing else of a lock's age.
+  // locked_at too: other dispatchers on the same table know the age of a lock only by it.
   a.renew = t("UPDATE {outbox_event} t SET {locked_at} = " NOW
               ", {lease_until} = " LATER(3) " FROM unnest(?1::text[], ?2::text[]) u(id, token)" OWNED ", u.token");
   a.exists =

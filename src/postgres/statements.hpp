@@ -11,11 +11,11 @@
 
 namespace outbox::inline v0::postgres {
 
-/// What one event needs of its INSERT: a statement that is not prepared costs by the column.
+/// The columns that the INSERT of one event needs: parsing a statement that is not prepared costs time for each column.
 struct insert_shape {
   enum class due { now, after, at } when = due::now;
   bool owned = false;
-  bool rich = false;  ///< Has a tenant, headers, an ordering key or a payload of bytes.
+  bool rich = false;  ///< It has a tenant, headers, an ordering key or a payload of bytes.
 
   static constexpr std::size_t count = 12;
   [[nodiscard]] std::size_t index() const noexcept {
@@ -23,7 +23,7 @@ struct insert_shape {
   }
 };
 
-/// What a claim asks of a row before it takes it.
+/// The columns of a candidate: what a claim must know of a row before it takes it.
 struct candidate_column {
   enum {
     event_id,
@@ -35,8 +35,8 @@ struct candidate_column {
     inserted_at,
     claimable_at,
     bytes,
-    nothing_earlier,    ///< No transaction that began to write before its writer can still commit.
-    foreign_locked_at,  ///< Of a program that knows no leases, like the next one; else NULL.
+    nothing_earlier,    ///< True unless a transaction that began to write earlier may still commit.
+    foreign_locked_at,  ///< When a program without leases locked it, else NULL; likewise the next one.
     foreign_owner,
   };
 };
@@ -50,32 +50,32 @@ struct array_statements {
 
   // event_id, event_type, aggregate_type, aggregate_id, payload, created_at, token as arrays, lease; for delayed rows
   // then available_at and microseconds from now; for rich ones tenant_id, headers, ordering_key, content_type,
-  // payload_bytes. Empty for what a row does not have. By 2 for rich and 1 for delayed.
+  // payload_bytes. A column that a row does not have is empty. The index is 2 for rich plus 1 for delayed.
   std::array<std::string, 4> insert_many;
 
-  // Arguments: limit, skip_recent, unowned only?, types that are paused, types with aggregate types that are paused,
-  // crashes of a suspect or 0 for every row, the first claimable instant to look at or NULL, ids that are left, or how
-  // far back to look (or NULL). Result: `candidate_column`.
-  std::string due;       ///< By claimable instant; locked, without waiting for what others have locked.
-  std::string in_order;  ///< By seq; locked.
+  // Parameters: limit, skip_recent, unowned only?, paused types, paused pairs of type and aggregate type, crashes of a
+  // suspect or 0 for every row, the first claimable instant to look at or NULL, ids to leave, how far back to look or
+  // NULL. Result: `candidate_column`.
+  std::string due;       ///< By claimable instant. Locks the rows, passing over those that others have locked.
+  std::string in_order;  ///< limit, paused types, paused pairs. By seq. Locks the rows.
   std::string next_due;  ///< -> the first claimable instant after now
 
-  /// paused, paused pairs -> the same, without what is paused; or, if there is much of that, when to look again
+  /// paused types, paused pairs -> the same among rows that are not paused; if very many are paused, when to look again
   std::string next_due_beside_pauses;
   std::string next_grown;  ///< skip_recent -> the first insert that is due and still too young
   std::string take;        ///< token, lease, ids -> `{row}`
   std::string kill;        ///< error, event_id
 
-  // Each begins with: ids, tokens; and returns the ids of the rows that it changed.
+  // The parameters of each begin with ids, tokens. Each returns the ids of the rows that it settled.
   std::string settle_done;     ///< progress
   std::string settle_retry;    ///< progress, errors, delays, counted
   std::string settle_defer;    ///< progress, errors, delays
   std::string settle_dead;     ///< progress, errors, counted
   std::string settle_release;  ///< (nothing)
-  std::string release;         ///< tokens, microseconds that their leases may last
-  std::string renew;           ///< lease -> the tokens too
+  std::string release;         ///< tokens, the longest lease in microseconds
+  std::string renew;           ///< lease -> ids and tokens
 
-  std::string exists;  ///< ids, tokens -> the ids and tokens of the rows that are there
+  std::string exists;  ///< ids, tokens -> the ids and tokens of the rows that exist
   std::string now;     ///< -> the server's time
 };
 

@@ -7,8 +7,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/reconnect_pause.hpp"
 #include "postgres/migrate.hpp"
-#include "postgres/pool.hpp"
+#include "postgres/own_connection.hpp"
 
 namespace outbox::inline v0::postgres {
 namespace {
@@ -142,13 +143,10 @@ void wake_line::send_the_last() noexcept {
 }
 
 void wake_line::reconnect() {
-  milliseconds pause{100};
+  core::reconnect_pause pause{milliseconds{100}, milliseconds{5000}};
   while (!quit_) {
     conn_.reset();
-    // Never all nodes at once.
-    wait(pause / 2 + milliseconds{steady_clock::now().time_since_epoch().count() / 1000 %
-                                  std::max<std::int64_t>(1, pause.count())});
-    pause = std::min(pause * 2, milliseconds{5000});
+    wait(pause.next());
     if (quit_) return;
     try {
       connect_and_listen();

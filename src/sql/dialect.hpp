@@ -1,8 +1,8 @@
 // The statements that every SQL store sends, made for one layout of one database.
 //
 // Parameters are positional and the same for every database. Texts are written with ?1, ?2, …; a database that wants
-// other placeholders rewrites each text once. An instant that the
-// database computes is a `from_now`. A statement that ends rows repeats every condition: id, token, unfinished.
+// other placeholders rewrites each text once. An instant that the database computes is a `from_now`. A statement that
+// ends rows repeats every condition: id, token, unfinished.
 #pragma once
 
 #include <string>

@@ -45,7 +45,7 @@ std::int64_t take_fraction(std::string_view& text) noexcept {
   return micros;
 }
 
-// What follows the time: nothing, Z, or an offset that is taken away.
+// Reads what follows the time: nothing, Z, UTC or an offset.
 std::optional<minutes> take_offset(std::string_view text) noexcept {
   skip(text, " ");
   if (text.empty() || text == "Z" || text == "z" || text == "UTC") return minutes{0};
@@ -61,7 +61,7 @@ std::optional<minutes> take_offset(std::string_view text) noexcept {
 }  // namespace
 
 instant_text::instant_text(instant t) noexcept {
-  t = std::clamp(t, core::first_instant, core::last_instant);  // no event is outside of them
+  t = std::clamp(t, core::first_instant, core::last_instant);  // no event has an instant outside of these
   auto const day = floor<days>(t);
   year_month_day const date{day};
   hh_mm_ss const time{t - day};

@@ -1,4 +1,4 @@
-// Instants as text that sorts by time, and that every database reads.
+// Instants as text that sorts by time and that every database reads.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ class OUTBOX_SQL_EXPORT instant_text {
   std::array<char, 26> text_;
 };
 
-/// Reads ours, and what foreign writers may have put: a T in the middle, fewer digits, and at the end an offset, Z or
-/// UTC.
+/// Reads the text of `instant_text`, and what other programs may write: a T in the middle, fewer digits, and an offset,
+/// Z or UTC at the end.
 [[nodiscard]] OUTBOX_SQL_EXPORT std::optional<instant> parse_instant(std::string_view text) noexcept;
 
 }  // namespace outbox::inline v0::sql

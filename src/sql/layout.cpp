@@ -32,7 +32,9 @@ std::string layout::meaning_of(std::string_view word) const {
   if (word == "DEAD") return std::to_string(status.dead);
   if (word == "row") {
     std::string list;
-    for (std::size_t c = 0; c < columns_of_a_row; ++c) list += (c == 0 ? "" : ", ") + names.at(c);
+    for (std::size_t c = 0; c < columns_of_a_row; ++c) {
+      list += (c == 0 ? "" : ", ") + (names.at(c).empty() ? "NULL" : names.at(c));
+    }
     return list;
   }
   auto const known = std::ranges::find(default_columns, word, &named_column::name);

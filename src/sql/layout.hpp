@@ -92,19 +92,24 @@ enum class id_type { text };
 /// Only the default layout exists: the one that this library's schema creates. Another one would describe a table that
 /// another program has created.
 struct layout {
+  /// The event table. Default "outbox_event".
   std::string table = "outbox_event";
   std::string schema{};                                      ///< Empty: tables are named without one.
   char quote = '"';                                          ///< Around names that need it.
   std::array<std::string, column_count> names = defaults();  ///< Empty: the table has no such column.
-  status_values status{};
-  id_type id = id_type::text;
+  status_values status{};                                    ///< How a status is stored.
+  id_type id = id_type::text;                                ///< How an id is stored.
 
   [[nodiscard]] bool has(column c) const { return !names.at(static_cast<std::size_t>(c)).empty(); }
 
-  /// The text of a statement in this layout. In `sql`, `{event_id}` stands for the name of a column, `{NEW}`, `{DONE}`,
-  /// `{RETRY}` and `{DEAD}` for a status, `{row}` for the columns of a row, and `{outbox_event}`, `{outbox_node}`,
-  /// `{outbox_meta}` and `{outbox_event_due}` (an index) for a name as `with_table()` makes it. Throws `error`
-  /// (invalid_option) for a column that the table does not have.
+  /// The text of a statement in this layout. In `sql` stand
+  ///   {event_id}       for the name of a column,
+  ///   {NEW}            for a status, like {DONE}, {RETRY} and {DEAD},
+  ///   {row}            for the columns of a row, NULL for those that the table does not have,
+  ///   {outbox_event}   for a table, like {outbox_node} and {outbox_meta}, or for an index ({outbox_event_due}), named
+  ///   as
+  ///                    `with_table()` does.
+  /// Throws `error` (invalid_option) for a single column that the table does not have.
   [[nodiscard]] OUTBOX_SQL_EXPORT std::string text(std::string_view sql) const;
 
  private:

@@ -5,7 +5,6 @@
 #include <outbox/error.hpp>
 
 #include <outbox/spi/claim_filter.hpp>
-#include <outbox/spi/codecs.hpp>
 #include "sql/sql_rows.hpp"
 
 namespace outbox::inline v0::sql {
@@ -21,8 +20,8 @@ std::string_view aggregate_type_of(row const& r, int column) {
   return r.null(column) ? global_aggregate : r.text(column);
 }
 
-// Rows in primary-key order: two nodes that settle at once lock in the same order. A row that is named twice stays in
-// its order.
+// Rows in the order of the primary key, so that two nodes that settle at once lock them in the same order. A row that
+// is named twice keeps its order.
 template <class Items, class Key>
 std::vector<std::size_t> in_key_order(Items const& items, Key key) {
   std::vector<std::size_t> order(items.size());
@@ -71,21 +70,28 @@ row_store::~row_store() = default;
 void row_store::insert(transaction_ref tx, std::span<insertion const> rows) {
   with_caller(tx, [&](connection& c) {
     std::optional<all_or_none> guard;
-    if (rows.size() > 1) guard.emplace(c, statements());  // one statement is whole by itself
-    for (auto const& i : rows) {
-      auto const headers = spi::encode_headers(i.event->headers());
-      c.execute(rows_.insert, insert_parameters(i, headers), {});
-    }
+    if (rows.size() > 1) guard.emplace(c, statements());  // a single statement is atomic by itself
+    for (auto const& i : rows) insert_one(c, stored_event{i});
     if (guard) guard->done();
   });
 }
 
-// Rows as they were seen. Each is taken only if it is still so.
+void row_store::insert_one(connection& c, stored_event const& e) {
+  value const available = e.due.at ? value{*e.due.at} : value{from_now{e.due.after}};
+  bool const owned = e.owned();
+  c.execute(rows_.insert,
+            {e.id, e.type, e.aggregate_type, or_null(e.aggregate_id), or_null(e.tenant), e.payload, or_null(e.headers),
+             available, e.created_at, from_now{}, or_null(e.ordering_key), or_null(e.token),
+             owned ? value{from_now{}} : value{}, owned ? value{from_now{e.lease}} : value{}, or_null(e.content_type),
+             e.json ? value{} : value{blob{e.bytes}}});
+}
+
+// Rows as they were seen. Each is taken only if it has not changed since.
 struct row_store::candidates {
-  enum class fate { open, done, missed, refused };  ///< missed: it is not as it was seen any more.
+  enum class fate { open, done, missed, refused };  ///< missed: it has changed since it was seen.
   struct seen {
     owner_token owner;
-    std::string available_at;  ///< As text: every settlement writes another.
+    std::string available_at;  ///< As text, to compare: every settlement changes it.
     fate what = fate::open;
     std::string error{};
   };
@@ -107,8 +113,8 @@ struct row_store::candidates {
   }
 };
 
-// Looks first, without a lock, and takes second, in a transaction that does nothing else: however much there is to look
-// at, writers wait only for the taking.
+// Looks first, without a lock, and takes second, in a transaction that does nothing else: writers wait only for the
+// taking, however many rows there are to look at.
 claim_reply row_store::claim(claim_request const& request) {
   claim_reply reply;
   candidates chosen;
@@ -121,46 +127,33 @@ claim_reply row_store::claim(claim_request const& request) {
   return reply;
 }
 
-// Walks the rows in claim order and stops as soon as there is enough: what lies behind costs nothing.
+// Walks the rows in claim order and stops when the claim has enough: rows behind that cost nothing.
 row_store::candidates row_store::choose(connection& c, claim_request const& request, claim_reply& reply) {
   using choice = spi::claim_filter::choice;
   candidates chosen;
   spi::claim_filter filter{request, reply};
   auto const see = [&](row const& r) {
+    // Before the whole row is read, which is expensive.
     if (paused(request.pauses, aggregate_type_of(r, index_of(column::aggregate_type)),
                r.text(index_of(column::event_type))))
       return true;
     std::string malformed;
     auto v = read_row(r, malformed);
-    bool const owned = !v.locked_by.empty() && v.lease_until;
-    bool const foreign = !v.locked_by.empty() && !v.lease_until;
-    auto const crashes = v.crashes + (owned ? 1 : 0);
-    switch (filter.consider({.id = v.event.id(),
-                             .event_type = v.event.type(),
-                             .aggregate_type = v.event.aggregate_type(),
-                             .owned = owned,
-                             .foreign_lock = foreign ? r.time(locked_at_index) : std::nullopt,
-                             .foreign_owner = v.locked_by,
-                             .tried = v.status == event_status::retry || !v.last_error.empty(),
-                             .crashes = v.crashes,
-                             .inserted_at = v.inserted_at,
-                             .claimable_at = r.time(claimable_index).value_or(reply.now),
-                             .bytes = v.event.size_bytes()})) {
+    auto const seen = spi::candidate_of(v, r.time(claimable_index).value_or(reply.now), r.time(locked_at_index));
+    bool const owned = seen.owned;
+    switch (filter.consider(seen)) {
       case choice::stop: return false;
       case choice::leave: return true;
       case choice::kill:
-        chosen.killed.push_back({v.seq, {v.event.id(), v.event.type(), crashes}, {std::move(v.locked_by), {}}});
+        chosen.killed.push_back(
+            {v.seq, {v.event.id(), v.event.type(), v.crashes + (owned ? 1 : 0)}, {std::move(v.locked_by), {}}});
         return true;
       case choice::take: break;
     }
     chosen.taken_from.push_back({std::move(v.locked_by), std::string{r.text(index_of(column::available_at))}});
-    chosen.take.push_back({.handle = {v.event.id(), request.token, v.seq},
-                           .event = v.event,
-                           .attempts = v.attempts,
-                           .crashes = crashes,
-                           .tried = v.status == event_status::retry,
-                           .progress = std::move(v.progress),
-                           .malformed = std::move(malformed)});
+    v.crashes += owned ? 1 : 0;
+    auto const locator = v.seq;
+    chosen.take.push_back(spi::claim_of(std::move(v), request.token, locator, std::move(malformed)));
     return true;
   };
   if (request.in_order) {
@@ -174,8 +167,8 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
   return chosen;
 }
 
-// One row that cannot be changed must not keep the others from being claimed: the claim goes on without it. In order it
-// holds up what follows, as any row does that is not finished.
+// One row that cannot be changed must not prevent the claim of the others: the claim goes on without it. In order it
+// holds up the rows behind it, as every unfinished row does.
 void row_store::take_all(claim_request const& request, candidates& chosen, claim_reply& reply) {
   using fate = candidates::fate;
   constexpr int most_refused = 20;
@@ -187,7 +180,7 @@ void row_store::take_all(claim_request const& request, candidates& chosen, claim
       bool found = false;
       chosen.each([&](candidates::seen& s) {
         bool const culprit = s.what != fate::refused && !s.error.empty();
-        // What comes behind the last that is looked for is for the next claim.
+        // Rows behind the last one that is isolated are left to the next claim.
         s.what = culprit || s.what == fate::refused ? fate::refused
                  : found && refused == most_refused ? fate::missed
                  : s.what == fate::missed           ? fate::missed
@@ -198,7 +191,7 @@ void row_store::take_all(claim_request const& request, candidates& chosen, claim
       if (refused == most_refused) reply.more = true;
     }
   }
-  // Somebody else was quicker; or a trigger ignores the change, and then the next claim would find the same again.
+  // Another node was faster; or a trigger ignores the change, and then the next claim would find the same rows again.
   bool any = false;
   chosen.each([&](candidates::seen const& s) { any = any || s.what != fate::missed; });
   if (!any) reply.more = false;
@@ -226,8 +219,7 @@ void row_store::take(connection& c, claim_request const& request, candidates& ch
     }
   };
   for (auto& k : chosen.killed) {
-    auto const why =
-        "crash budget exhausted: " + std::to_string(k.row.crashes) + " processes ended while they held this event";
+    auto const why = spi::crash_budget_exhausted(k.row.crashes);
     change(k.from, rows_.kill, {from_now{}, std::string_view{why}, k.seq, or_null(k.from.owner)});
   }
   for (std::size_t i = 0; i < chosen.take.size(); ++i) {
@@ -242,7 +234,8 @@ void row_store::look_ahead(connection& c, claim_request const& request, claim_re
   auto const earlier = [&](std::optional<instant> at) {
     if (at && (!reply.next_due || *at < *reply.next_due)) reply.next_due = at;
   };
-  // Not past more than a thousand rows that are paused: then it is time to look again when the last of them is due.
+  // Passes over at most a thousand paused rows. If there are more, the poller looks again when the last of those is
+  // due.
   int passed = 0;
   c.execute(rows_.next_due, {reply.now}, [&](row const& r) {
     if (++passed < 1000 && paused(request.pauses, aggregate_type_of(r, 2), r.text(1))) return true;
@@ -301,14 +294,12 @@ std::vector<bool> row_store::renew(std::span<row_handle const> rows, millisecond
 }
 
 std::size_t row_store::release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) {
-  std::int64_t rows = 0;
+  std::size_t rows = 0;
   in_transaction([&](connection& c) {
     rows = 0;  // it may be tried again
-    for (auto const& t : tokens) {
-      rows += c.execute(rows_.release, {std::string_view{t}, from_now{}, from_now{lease}});
-    }
+    for (auto const& t : tokens) rows += c.change(rows_.release, {std::string_view{t}, from_now{}, from_now{lease}});
   });
-  return static_cast<std::size_t>(rows);
+  return rows;
 }
 
 }  // namespace outbox::inline v0::sql

@@ -1,7 +1,9 @@
-// Writes, claims, settles and renews row by row: for databases in the same process, where a statement is no round trip.
+// Writes, claims, settles and renews row by row: for databases in the same process, where a statement needs no round
+// trip.
 #pragma once
 
 #include "sql/sql_store.hpp"
+#include "sql/stored_event.hpp"
 
 namespace outbox::inline v0::sql {
 
@@ -12,7 +14,7 @@ struct row_statements {
   std::string insert;
 
   std::string due;         ///< now, floor -> claimable rows in claim order: `{row}`, claimable instant, locked_at
-  std::string in_order;    ///< now -> pending rows by seq, without those that are delayed: the columns of `due`
+  std::string in_order;    ///< now -> pending rows by seq except delayed ones: the columns of `due`
   std::string take;        ///< token, now, lease end, seq; the owner or NULL and the available_at that were seen
   std::string kill;        ///< now, error, seq, the owner that was seen
   std::string next_due;    ///< now -> claimable instants after it, event_type, aggregate_type
@@ -42,13 +44,11 @@ class OUTBOX_SQL_EXPORT row_store : public sql_store {
  protected:
   row_store(dialect d, row_statements r);
 
-  /// Runs `f` on the caller's connection. Throws `error` (wrong_transaction) if it is not to this database.
-  virtual void with_caller(transaction_ref tx, work const& f) = 0;
-
   [[nodiscard]] row_statements const& row_by_row() const noexcept { return rows_; }
 
  private:
   struct candidates;
+  void insert_one(connection& c, stored_event const& e);
   [[nodiscard]] candidates choose(connection& c, claim_request const& request, claim_reply& reply);
   void take_all(claim_request const& request, candidates& chosen, claim_reply& reply);
   void take(connection& c, claim_request const& request, candidates& chosen);

@@ -59,29 +59,4 @@ row_view read_row(row const& selected, std::string& malformed) {
   return v;
 }
 
-std::vector<value> insert_parameters(spi::insertion const& i, std::string const& headers) {
-  auto const& e = i.event->record();
-  bool const json = e.kind == payload_kind::json;
-  bool const owned = !i.token.empty();
-  value available = from_now{};
-  if (e.deliver_after) available = from_now{*e.deliver_after};
-  if (i.event->delayed() && e.available_at) available = *e.available_at;
-  return {std::string_view{e.id},
-          std::string_view{e.type},
-          std::string_view{e.aggregate.type},
-          or_null(e.aggregate.id),
-          or_null(e.tenant),
-          json ? std::string_view{e.payload} : std::string_view{"null"},
-          or_null(headers),
-          available,
-          e.occurred_at,
-          from_now{},
-          or_null(e.ordering_key),
-          owned ? value{i.token} : value{},
-          owned ? value{from_now{}} : value{},
-          owned ? value{from_now{i.lease}} : value{},
-          json ? value{} : value{std::string_view{e.content_type}},
-          json ? value{} : value{blob{e.payload}}};
-}
-
 }  // namespace outbox::inline v0::sql

@@ -4,7 +4,6 @@
 #include <outbox/spi/sql_connection.hpp>
 #include <outbox/spi/store.hpp>
 #include <string>
-#include <vector>
 
 #include "sql/layout.hpp"
 
@@ -12,9 +11,5 @@ namespace outbox::inline v0::sql {
 
 /// Reads the columns `{row}` of a layout. If a column cannot be read, `malformed` says why and the rest is read.
 [[nodiscard]] OUTBOX_SQL_EXPORT row_view read_row(row const& r, std::string& malformed);
-
-/// The parameters of `dialect.insert`. The text that they point to lives in `event` and `headers`.
-[[nodiscard]] OUTBOX_SQL_EXPORT std::vector<value> insert_parameters(spi::insertion const& i,
-                                                                     std::string const& headers);
 
 }  // namespace outbox::inline v0::sql

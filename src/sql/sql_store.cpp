@@ -14,6 +14,14 @@ using std::chrono::milliseconds;
 
 constexpr std::string_view pauses_name = "pauses";
 
+// A newer node may have a mode that this library does not know.
+node_mode mode_of(std::string_view text) noexcept {
+  for (auto const m : {node_mode::single_node, node_mode::multi_node, node_mode::ordered, node_mode::writer_only}) {
+    if (name(m) == text) return m;
+  }
+  return node_mode::unknown;
+}
+
 }  // namespace
 
 sql_store::sql_store(dialect d) : dialect_{std::move(d)} {}
@@ -28,21 +36,25 @@ void sql_store::in_transaction(work const& f) {
       f(c);
       c.execute(dialect_.commit);
     } catch (...) {
-      // Some errors have rolled back already; a second ROLLBACK would hide the first error.
+      // Some errors have rolled back already. A second ROLLBACK would hide the first error.
       try {
         if (c.in_transaction()) c.execute(dialect_.rollback);
-      } catch (error const&) {  // NOLINT(bugprone-empty-catch): what went wrong first is what counts
+      } catch (error const&) {  // NOLINT(bugprone-empty-catch): the first error is the one that counts
       }
       throw;
     }
   });
 }
 
+std::size_t sql_store::change(std::string const& sql, std::initializer_list<value> parameters) {
+  std::size_t rows = 0;
+  with_writer([&](connection& c) { rows = c.change(sql, parameters); });
+  return rows;
+}
+
 std::size_t sql_store::expire_others(std::string_view incarnation) {
-  std::int64_t rows = 0;
   auto const prefix = std::string{incarnation} + "/";
-  with_writer([&](connection& c) { rows = c.execute(dialect_.expire_others, {from_now{}, std::string_view{prefix}}); });
-  return static_cast<std::size_t>(rows);
+  return change(dialect_.expire_others, {from_now{}, std::string_view{prefix}});
 }
 
 void sql_store::heartbeat(node_row const& n) {
@@ -54,9 +66,7 @@ void sql_store::heartbeat(node_row const& n) {
   });
 }
 
-void sql_store::retire(std::string_view incarnation) {
-  with_writer([&](connection& c) { c.execute(dialect_.retire, {incarnation}); });
-}
+void sql_store::retire(std::string_view incarnation) { change(dialect_.retire, {incarnation}); }
 
 std::vector<node_row> sql_store::nodes() {
   std::vector<node_row> live;
@@ -64,9 +74,7 @@ std::vector<node_row> sql_store::nodes() {
     c.execute(dialect_.nodes, {from_now{}}, [&](row const& r) {
       node_row n{
           .incarnation = std::string{r.text(0)}, .name = std::string{r.text(1)}, .version = std::string{r.text(2)}};
-      for (auto const m : {node_mode::single_node, node_mode::multi_node, node_mode::ordered, node_mode::writer_only}) {
-        if (name(m) == r.text(3)) n.mode = m;
-      }
+      n.mode = mode_of(r.text(3));
       n.lease = milliseconds{r.integer(4)};
       n.held = static_cast<std::uint64_t>(r.integer(5));
       live.push_back(std::move(n));
@@ -77,21 +85,12 @@ std::vector<node_row> sql_store::nodes() {
 }
 
 std::size_t sql_store::purge(purge_request const& request) {
-  std::int64_t rows = 0;
-  with_writer([&](connection& c) {
-    rows = c.execute(dialect_.purge, {std::int64_t{request.done}, std::int64_t{request.dead},
-                                      from_now{-request.retention}, static_cast<std::int64_t>(request.limit)});
-  });
-  return static_cast<std::size_t>(rows);
+  return change(dialect_.purge, {std::int64_t{request.done}, std::int64_t{request.dead}, from_now{-request.retention},
+                                 static_cast<std::int64_t>(request.limit)});
 }
 
 std::size_t sql_store::purge_by_age(age_purge_request const& request) {
-  std::int64_t rows = 0;
-  with_writer([&](connection& c) {
-    rows = c.execute(dialect_.purge_by_age,
-                     {from_now{-request.age}, from_now{}, static_cast<std::int64_t>(request.limit)});
-  });
-  return static_cast<std::size_t>(rows);
+  return change(dialect_.purge_by_age, {from_now{-request.age}, from_now{}, static_cast<std::int64_t>(request.limit)});
 }
 
 std::vector<dead_event> sql_store::dead(dead_filter const& filter, std::size_t limit) {
@@ -114,29 +113,20 @@ std::uint64_t sql_store::count_dead(dead_filter const& filter) {
   std::int64_t count = 0;
   if (!core::is_possible(filter)) return 0;
   with_reader([&](connection& c) {
-    c.execute(dialect_.count_dead, {or_null(filter.event_type), or_null(filter.aggregate_type)}, [&](row const& r) {
-      count = r.integer(0);
-      return false;
-    });
+    count = c.ask<std::int64_t>(dialect_.count_dead, {or_null(filter.event_type), or_null(filter.aggregate_type)})
+                .value_or(0);
   });
   return static_cast<std::uint64_t>(count);
 }
 
 bool sql_store::replay(std::string_view id) {
-  std::int64_t rows = 0;
-  if (!core::is_possible_id(id)) return false;
-  with_writer([&](connection& c) { rows = c.execute(dialect_.replay, {from_now{}, id}); });
-  return rows > 0;
+  return core::is_possible_id(id) && change(dialect_.replay, {from_now{}, id}) > 0;
 }
 
 std::size_t sql_store::replay_some(dead_filter const& filter, instant died_by, std::size_t limit) {
-  std::int64_t rows = 0;
   if (!core::is_possible(filter)) return 0;
-  with_writer([&](connection& c) {
-    rows = c.execute(dialect_.replay_some, {from_now{}, or_null(filter.event_type), or_null(filter.aggregate_type),
-                                            died_by, static_cast<std::int64_t>(limit)});
-  });
-  return static_cast<std::size_t>(rows);
+  return change(dialect_.replay_some, {from_now{}, or_null(filter.event_type), or_null(filter.aggregate_type), died_by,
+                                       static_cast<std::int64_t>(limit)});
 }
 
 std::vector<route_pause> sql_store::pauses() {
@@ -146,17 +136,12 @@ std::vector<route_pause> sql_store::pauses() {
 }
 
 std::vector<route_pause> sql_store::read_pauses(connection& c) {
-  std::string text;
-  c.execute(dialect_.read_meta, {pauses_name}, [&](row const& r) {
-    text = r.text(0);
-    return false;
-  });
-  auto found = spi::decode_pauses(text);
+  auto found = spi::decode_pauses(c.ask<std::string>(dialect_.read_meta, {pauses_name}).value_or(""));
   ignored_pauses_ = found.ignored;
   return std::move(found.pauses);
 }
 
-// One value holds them all, so that no reader sees half a change.
+// One value holds all pauses, so that no reader sees half a change.
 bool sql_store::change_pauses(std::function<bool(std::vector<route_pause>&)> const& change) {
   bool changed = false;
   in_transaction([&](connection& c) {

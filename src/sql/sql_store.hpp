@@ -1,5 +1,5 @@
 // What the stores of all SQL databases share. A database adds its connections, and how rows are written, claimed,
-// settled and renewed: row by row (row_store), or many at once.
+// settled and renewed: row by row (row_store) or many at once (set_store).
 #pragma once
 
 #include <atomic>
@@ -43,14 +43,21 @@ class OUTBOX_SQL_EXPORT sql_store : public spi::store, public inspector {
 
   explicit sql_store(dialect d);
 
-  /// Runs `f` on a connection of the store's own. One for statements that change rows, one for those that only read, so
-  /// that looking never waits for changing.
+  /// Runs `f` on a connection of the store: the writer for statements that change rows, the reader for the others, so
+  /// that reads never wait for changes.
   virtual void with_writer(work const& f) = 0;
   virtual void with_reader(work const& f) = 0;
 
-  /// In a transaction of its own on the writer; rolled back if `f` throws.
+  /// Runs `f` on the caller's connection. Throws `error` (wrong_transaction) if it is not to this database.
+  virtual void with_caller(transaction_ref tx, work const& f) = 0;
+
+  /// Runs `f` in a transaction of its own on the writer, which is rolled back if `f` throws.
   void in_transaction(work const& f);
 
+  /// Runs one statement on the writer. Returns the number of rows that it matched.
+  std::size_t change(std::string const& sql, std::initializer_list<value> parameters);
+
+  /// Ends the leases of all owners of other incarnations. Returns the number of rows.
   std::size_t expire_others(std::string_view incarnation);
   [[nodiscard]] dialect const& statements() const noexcept { return dialect_; }
 

@@ -40,7 +40,7 @@ std::string with_table(std::string_view sql, std::string_view table, std::string
   auto const prefix = schema.empty() ? std::string{} : quoted(std::string{schema}) + ".";
   std::string const name{table};
   std::string const companion = table == default_table ? std::string{companions_of_default} : name;
-  // Name by name, so that what was put in is not looked at again.
+  // Word by word, so that inserted names are not replaced again.
   std::string text;
   for (std::size_t at = 0; at < sql.size();) {
     if (!letter(sql[at])) {
@@ -55,7 +55,7 @@ std::string with_table(std::string_view sql, std::string_view table, std::string
     } else if (word == "outbox_meta" || word == "outbox_node") {
       text += prefix + quoted(companion + std::string{word.substr(6)});
     } else if (word.starts_with("outbox_event_")) {
-      text += quoted(name + std::string{word.substr(default_table.size())});  // an index stands where its table is
+      text += quoted(name + std::string{word.substr(default_table.size())});  // an index is in the schema of its table
     } else {
       text += word;
     }

@@ -1,4 +1,4 @@
-// The names of our tables: letters, digits and underscores only, so that they can stand in a statement.
+// The names of the outbox tables: letters, digits and underscores only, so that they can stand in a statement.
 #pragma once
 
 #include <outbox/detail/sql_export.hpp>

@@ -25,8 +25,8 @@ errc code_of(int result) noexcept {
   }
 }
 
-// What stands in the way of opening will still be there at the next attempt: a missing directory, a file that is not a
-// database, a right that the process lacks. Unless what is missing is a resource.
+// Most reasons why a file cannot be opened do not pass: a missing directory, a file that is not a database, a missing
+// right. Missing resources do.
 errc code_of_opening(sqlite3* db, int result) noexcept {
   if ((result & 0xFF) != SQLITE_CANTOPEN) return code_of(result);
   switch (db == nullptr ? 0 : sqlite3_system_errno(db)) {
@@ -49,19 +49,26 @@ std::string text_of(sqlite3* db, int code, std::string_view doing) {
   return text;
 }
 
-// Never twice the same, so that two waiters do not meet again and again.
-std::chrono::microseconds short_wait(int count) noexcept {
-  auto const now = std::chrono::steady_clock::now().time_since_epoch().count();
-  return std::chrono::microseconds{100 + (now / 64 + count) % 300};
+// At random, so that two waiters do not meet again and again.
+std::chrono::microseconds short_wait(core::random_source& random) noexcept {
+  return std::chrono::microseconds{100 + static_cast<std::int64_t>(random.below(300))};
 }
 
-// SQLite does not wait for the lock that this needs: of several who open a new file at once, all but one would fail.
+// Differs between connections and processes.
+std::uint64_t different_seed(sqlite3 const* db) noexcept {
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) ^
+         reinterpret_cast<std::uintptr_t>(db);
+}
+
+// SQLite does not wait for the lock that this needs: of several processes that open a new file at once, all except one
+// would fail.
 int switch_to_wal(sqlite3* db, std::chrono::milliseconds busy_timeout) noexcept {
   auto const deadline = std::chrono::steady_clock::now() + busy_timeout;
+  core::random_source random{different_seed(db)};
   while (true) {
     int const code = sqlite3_exec(db, "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr);
     if ((code & 0xFF) != SQLITE_BUSY || std::chrono::steady_clock::now() >= deadline) return code;
-    std::this_thread::sleep_for(short_wait(0));
+    std::this_thread::sleep_for(short_wait(random));
   }
 }
 
@@ -71,7 +78,7 @@ class shown_row final : public sql::row {
   bool null(int c) const override { return sqlite3_column_type(s_, c) == SQLITE_NULL; }
   std::int64_t integer(int c) const override { return sqlite3_column_int64(s_, c); }
   std::string_view text(int c) const override {
-    // Text as text: a database may be UTF-16 inside.
+    // As text, because a database may store UTF-16.
     auto const* const bytes = sqlite3_column_type(s_, c) == SQLITE_BLOB
                                   ? static_cast<char const*>(sqlite3_column_blob(s_, c))
                                   : reinterpret_cast<char const*>(sqlite3_column_text(s_, c));
@@ -83,7 +90,7 @@ class shown_row final : public sql::row {
   sqlite3_stmt* s_;
 };
 
-// Puts a kept statement back, whatever happened to it.
+// Resets a kept statement, whatever happened to it.
 struct reset_statement {
   void operator()(sqlite3_stmt* s) const noexcept {
     sqlite3_reset(s);
@@ -104,8 +111,8 @@ void check_busy_timeout(std::chrono::milliseconds busy_timeout) {
 handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout) {
   check_busy_timeout(busy_timeout);
   sqlite3* raw = nullptr;
-  // Each of our connections is used by one thread at a time, so SQLite needs no lock of its own. The cache is private
-  // even if the application shares caches: connections that share one do not wait for each other's locks, but fail.
+  // Each connection is used by one thread at a time, so SQLite needs no lock of its own. The cache is private even if
+  // the application shares caches: connections that share one do not wait for each other's locks, but fail.
   int code = sqlite3_open_v2(path.c_str(), &raw,
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
                                  SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
@@ -126,21 +133,24 @@ handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout
 
 void run(sqlite3* db, std::string const& sql) {
   if (int const code = sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr); code != SQLITE_OK) {
-    // The application's own statement: a row of its own that is there twice is no event that is.
+    // This is the application's statement, so a unique violation is not a duplicate event.
     auto e = error_of(db, sqlite3_extended_errcode(db), "cannot run '" + sql.substr(0, 80) + "'");
     if (e.code() == errc::duplicate_event) throw error{errc::store_failure, e.what()};
     throw e;
   }
 }
 
-void patience::attach(sqlite3* db) noexcept { sqlite3_busy_handler(db, &patience::wait, this); }
+void patience::attach(sqlite3* db) noexcept {
+  random_ = core::random_source{different_seed(db)};
+  sqlite3_busy_handler(db, &patience::wait, this);
+}
 
 int patience::wait(void* self, int count) noexcept {
   auto& me = *static_cast<patience*>(self);
   auto const now = std::chrono::steady_clock::now();
   if (count == 0) me.since_ = now;
   if (now - me.since_ > me.limit_) return 0;
-  std::this_thread::sleep_for(short_wait(count));
+  std::this_thread::sleep_for(short_wait(me.random_));
   return 1;
 }
 
@@ -163,7 +173,7 @@ sqlite3_stmt* driver::prepare(std::string_view sql, statement& once) {
 }
 
 void driver::bind(sqlite3_stmt* s, int index, sql::value const& v) {
-  // The views live until the call returns, so SQLite need not copy them; a formatted instant is ours and short.
+  // The views live until the call returns, so SQLite need not copy them. A formatted instant is a local, so it must.
   auto const bind_time = [&](instant t) {
     sql::instant_text const text{t};
     return sqlite3_bind_text(s, index, text.view().data(), static_cast<int>(text.view().size()), SQLITE_TRANSIENT);

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/random.hpp"
 #include "core/base/text_map.hpp"
 
 namespace outbox::inline v0::sqlite {
@@ -29,17 +30,17 @@ using statement = std::unique_ptr<sqlite3_stmt, finalize_statement>;
 
 inline constexpr std::chrono::minutes longest_busy_timeout{10};
 
-/// Throws `error` (invalid_option) unless it is within its limits.
+/// Throws `error` (invalid_option) unless it is 0 to 10 minutes.
 void check_busy_timeout(std::chrono::milliseconds busy_timeout);
 
 /// Opens `path` for reading and writing, in WAL mode with `synchronous=FULL`. Throws `error`, which names the file:
-/// store_failure for what will not pass by itself, else unavailable.
+/// unavailable if the reason may pass by itself, else store_failure.
 [[nodiscard]] handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout);
 
 /// Runs statements without parameters or results.
 void run(sqlite3* db, std::string const& sql);
 
-/// Waits for locks in short steps until a time is over. SQLite's own handler backs off so far that a waiter can starve
+/// Waits for locks in short steps up to a time limit. SQLite's own handler backs off so far that a waiter can starve
 /// behind a stream of writers.
 class patience {
  public:
@@ -50,6 +51,7 @@ class patience {
   static int wait(void* self, int count) noexcept;
   std::chrono::milliseconds limit_;
   std::chrono::steady_clock::time_point since_{};
+  core::random_source random_{0};
 };
 
 /// What becomes of a prepared statement.
@@ -63,7 +65,7 @@ class driver final : public sql::connection {
  public:
   driver(sqlite3* db, clock const& c, prepared p) noexcept : db_{db}, clock_{&c}, prepared_{p} {}
 
-  /// Whose time `from_now` is: a caller's connection may be used by several stores.
+  /// Sets the clock of `from_now`: several stores may use one caller's connection.
   void use_clock(clock const& c) noexcept { clock_ = &c; }
 
   [[nodiscard]] bool in_transaction() const noexcept override { return sqlite3_get_autocommit(db_) == 0; }
@@ -72,7 +74,7 @@ class driver final : public sql::connection {
                        sql::row_function const& on_row) override;
   [[nodiscard]] sqlite3* raw() const noexcept { return db_; }
 
-  /// Finalises what is kept.
+  /// Finalises the statements that are kept.
   void forget() noexcept { kept_.clear(); }
 
  private:

@@ -8,16 +8,16 @@
 namespace outbox::inline v0::sqlite {
 namespace {
 
-// Per claim: writers wait while they are changed.
+// The number of rows that one claim corrects: writers wait meanwhile.
 constexpr std::int64_t most_at_once = 1000;
 
 struct found_row {
   std::int64_t seq = 0;
   spi::killed_row row{};
-  std::optional<instant> due{};  ///< Nothing: it cannot be read, and `row.why` says why.
+  std::optional<instant> due{};  ///< Nothing if the row cannot be read; `row.why` says why.
 };
 
-// For an error text: short, and readable whatever the bytes are.
+// A text for an error message: short and printable, whatever the bytes are.
 std::string shown(std::string_view text) {
   constexpr std::size_t longest = 40;
   std::string s{text.substr(0, longest)};
@@ -44,14 +44,10 @@ found_row read(sql::row const& r) {
 
 foreign_rows::foreign_rows(std::string const& table) : statements_{foreign_statements({.table = table})} {}
 
-bool foreign_rows::any(sql::connection& c) const {
-  bool found = false;
-  c.execute(statements_.find, {std::int64_t{1}}, [&](sql::row const&) { return !(found = true); });
-  return found;
-}
+bool foreign_rows::any(sql::connection& c) const { return c.any(statements_.find, {std::int64_t{1}}); }
 
 foreign_rows::mended foreign_rows::mend(sql::connection& c) const {
-  // Read first and changed second: a change would move the row within the index that is being read.
+  // Reads all before it changes any: a change moves the row within the index that is being read.
   std::vector<found_row> rows;
   c.execute(statements_.find, {most_at_once}, [&](sql::row const& r) {
     rows.push_back(read(r));
@@ -69,7 +65,7 @@ foreign_rows::mended foreign_rows::mend(sql::connection& c) const {
       }
       changed = true;
     } catch (error const& e) {
-      // A trigger of the user's refuses this one: it waits, the others do not.
+      // A trigger refuses the change of this row: only this one waits.
       if (e.transient() || !c.in_transaction()) throw;
     }
   }

@@ -1,4 +1,4 @@
-// Rows of other programs, put into the form that a claim can compare and settle.
+// Brings rows of other programs into the form that a claim can compare and settle.
 //
 // Instants are compared as text, so an instant with an offset would be due hours too early or too late, and one with a
 // Z up to a second. An id that is a BLOB equals no text, so its row could never be settled.
@@ -17,15 +17,15 @@ class foreign_rows {
  public:
   explicit foreign_rows(std::string const& table);
 
-  /// True if there are any. Reads one empty index otherwise.
+  /// True if there are such rows. Otherwise it reads an empty index.
   [[nodiscard]] bool any(sql::connection& c) const;
 
   struct mended {
-    std::vector<spi::killed_row> killed{};  ///< What cannot be read is DEAD.
-    bool more = false;                      ///< There may be others.
+    std::vector<spi::killed_row> killed{};  ///< Rows that cannot be read: they are DEAD now.
+    bool more = false;                      ///< There may be more such rows.
   };
 
-  /// Puts some of them in form. Within a transaction.
+  /// Corrects some of them. Must be called within a transaction.
   [[nodiscard]] mended mend(sql::connection& c) const;
 
  private:

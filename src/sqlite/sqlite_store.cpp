@@ -16,7 +16,7 @@
 namespace outbox::inline v0::sqlite {
 namespace {
 
-// A connection of the store's own, and who may use it now.
+// A connection of the store, and the lock for its users.
 struct own_connection {
   own_connection(std::string const& path, options const& o, clock const& c)
       : wait{o.busy_timeout}, db{open_file(path, o.busy_timeout)}, statements{db.get(), c, prepared::kept} {
@@ -49,7 +49,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
 
   instant now() override { return clock_->now(); }
 
-  // Rows that come between the mending and the claim are not taken as they are, but mended by the next one.
+  // A row of another program that arrives between the correction and the claim is left to the next claim.
   spi::claim_reply claim(spi::claim_request const& request) override {
     bool any = false;
     with_reader([&](sql::connection& c) { any = foreign_.any(c); });
@@ -58,7 +58,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
       if (any) in_transaction([&](sql::connection& c) { mended = foreign_.mend(c); });
     } catch (error const& e) {
       if (e.transient()) throw;
-      mended = {};  // a trigger of the user's has rolled it back: those rows wait, the others do not
+      mended = {};  // a trigger has rolled it back: only those rows wait
     }
     auto reply = row_store::claim(request);
     std::ranges::move(mended.killed, std::back_inserter(reply.killed));
@@ -66,16 +66,11 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     return reply;
   }
 
-  // Changes when another connection commits, ours or anybody's: a few microseconds, no lock.
+  // Changes when any other connection commits. Costs a few microseconds and takes no lock.
   std::uint64_t change_counter() noexcept override {
     std::int64_t version = 0;
     try {
-      with_reader([&](sql::connection& c) {
-        c.execute("PRAGMA data_version", {}, [&](sql::row const& r) {
-          version = r.integer(0);
-          return false;
-        });
-      });
+      with_reader([&](sql::connection& c) { version = c.ask<std::int64_t>("PRAGMA data_version").value_or(0); });
     } catch (error const&) {  // NOLINT(bugprone-empty-catch): a hint that cannot be had is none
     }
     return static_cast<std::uint64_t>(version);
@@ -90,7 +85,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   }
 
  protected:
-  // Our own threads queue here instead of fighting for the database's lock.
+  // The threads of the store queue here instead of competing for the lock of the database.
   void with_writer(work const& f) override {
     std::lock_guard const lock{writer_.mutex};
     f(writer_.statements);

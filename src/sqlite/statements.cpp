@@ -6,12 +6,12 @@ namespace {
 // The texts are templates of a layout: {event_id} is a column, {NEW} a status, {row} all columns of a row.
 
 // The claimable instant, to the letter as in the index of schema/sqlite: SQLite matches index expressions as text.
-// Foreign writers may put a T between date and time.
+// Other programs may write a T between date and time.
 #define CLAIMABLE "max(replace({available_at}, 'T', ' '), coalesce({lease_until}, ''))"
 
 #define PENDING "{status} IN ({NEW}, {RETRY})"
 
-// What a claim can compare and settle: ids that are text, and instants whose order is that of their text. To the letter
+// Rows that a claim can compare and settle: their ids are text, and their instants sort like their text. To the letter
 // as in the index of schema/sqlite.
 #define IN_FORM                                                          \
   "typeof({event_id}) = 'text' AND typeof({available_at}) = 'text' AND " \
@@ -21,10 +21,10 @@ namespace {
 // Other programs may write an empty text where there is no owner.
 #define OWNER "nullif({locked_by}, '')"
 
-// A node of this library, which has a lease.
+// The owner is a node of this library: it has a lease.
 #define OURS OWNER " IS NOT NULL AND {lease_until} IS NOT NULL"
 
-// By primary key where the claim told it; a birth does not know it and is found by its id.
+// The row is found by its primary key if a claim told it, and by its id if not, as for a birth.
 #define OWNED(n, m, k)                                                                                              \
   " WHERE {seq} = CASE ?" #n " WHEN 0 THEN (SELECT {seq} FROM {outbox_event} WHERE {event_id} = ?" #m ") ELSE ?" #n \
   " END"                                                                                                            \
@@ -74,8 +74,9 @@ sql::dialect shared_statements(sql::layout const& table) {
       t("SELECT incarnation, name, version, mode, lease_ms, held FROM {outbox_node} WHERE lease_until > ?1 ORDER BY "
         "incarnation");
 
-  // Rows without done_at are in no index of what ended, so they are looked for when that index has no more: the dead
-  // ones among the dead, the others among the oldest rows, where they are found once everything around them is deleted.
+  // Rows without done_at are not in the index of terminal rows, so they are looked for when that index has no more:
+  // dead rows among the dead, the others among the oldest rows, where they are found once the rows around them are
+  // deleted.
   d.purge = t(
       "DELETE FROM {outbox_event} WHERE {seq} IN (SELECT {seq} FROM (SELECT {seq} FROM {outbox_event} WHERE {status} "
       "IN (CASE ?1 "
@@ -94,7 +95,7 @@ sql::dialect shared_statements(sql::layout const& table) {
         "<= ?1 "
         "AND NOT EXISTS (SELECT 1 FROM {outbox_node} WHERE mode <> 'writer_only' AND lease_until > ?2) ORDER BY {seq} "
         "LIMIT ?3)");
-  // The planner would take the primary key, or the index of all that ended, for the order; dead rows are few.
+  // Left alone, the planner would use the primary key or the index of terminal rows for the order. Dead rows are few.
   d.dead = t("SELECT {row} FROM {outbox_event} INDEXED BY {outbox_event_dead} WHERE " OF_KIND(
       1, 2) " ORDER BY {seq} LIMIT ?3");
   d.count_dead = t("SELECT count(*) FROM {outbox_event} WHERE " OF_KIND(1, 2));
@@ -121,7 +122,7 @@ sql::row_statements row_statements(sql::layout const& table) {
 
   r.due = t("SELECT {row}, " CLAIMABLE ", {locked_at} FROM {outbox_event} WHERE " PENDING " AND " CLAIMABLE
             " >= ?2 AND " CLAIMABLE " <= ?1 AND " IN_FORM " ORDER BY " CLAIMABLE ", {seq}");
-  // What is pending is found in the index of what can be claimed, however many rows are done; then sorted.
+  // Pending rows are found in the index of claimable rows, however many rows are done, and then sorted.
   r.in_order =
       t("SELECT {row}, " CLAIMABLE
         ", {locked_at} FROM {outbox_event} WHERE {seq} IN (SELECT {seq} FROM {outbox_event} INDEXED BY "
@@ -157,11 +158,10 @@ sql::row_statements row_statements(sql::layout const& table) {
         "{progress} = ?4, "
         "{crashes} = 0, " NO_OWNER OWNED(5, 6, 7));
   r.settle_release = t("UPDATE {outbox_event} SET " NO_OWNER OWNED(1, 2, 3));
-  // A live lease is a claimable instant after now and not far from it, so the index leads past what is due, and not to
-  // what is delayed.
+  // A live lease is a claimable instant after now and not far from it, so the index skips both due and delayed rows.
   r.release = t("UPDATE {outbox_event} SET " NO_OWNER " WHERE " PENDING " AND " CLAIMABLE " > ?2 AND " CLAIMABLE
                 " <= ?3 AND {locked_by} = ?1");
-  // locked_at too: other dispatchers on the same table know nothing else of a lock's age.
+  // locked_at too: other dispatchers on the same table know the age of a lock only by it.
   r.renew = t("UPDATE {outbox_event} SET {locked_at} = ?1, {lease_until} = ?2" OWNED(3, 4, 5));
   r.exists = t("SELECT 1 FROM {outbox_event} WHERE {event_id} = ?1 AND coalesce({locked_by}, '') = ?2");
   return r;

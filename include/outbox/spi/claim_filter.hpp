@@ -6,6 +6,7 @@
 #include <optional>
 #include <outbox/detail/core_export.hpp>
 #include <outbox/spi/store.hpp>
+#include <string>
 #include <string_view>
 
 namespace outbox::inline v0::spi {
@@ -53,5 +54,18 @@ class OUTBOX_CORE_EXPORT claim_filter {
   bool suspect_taken_ = false;
   bool left_one_ = false;
 };
+
+/// What a claim looks at in a row. `claimable_at` is the instant from which the row can be claimed; `locked_at` matters
+/// only where other programs lock rows. Points into `row`.
+[[nodiscard]] OUTBOX_CORE_EXPORT claim_filter::candidate candidate_of(row_view const& row, instant claimable_at,
+                                                                      std::optional<instant> locked_at = {});
+
+/// The reply for a row that was claimed, as it is after the claim: its crashes include the claim's. `locator` is the
+/// store's own; `malformed` says why the row cannot be read, if it cannot.
+[[nodiscard]] OUTBOX_CORE_EXPORT claimed_row claim_of(row_view&& row, owner_token const& token, std::int64_t locator,
+                                                      std::string malformed = {});
+
+/// The error of a row that becomes DEAD because its crashes are used up.
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string crash_budget_exhausted(std::int32_t crashes);
 
 }  // namespace outbox::inline v0::spi

@@ -93,4 +93,34 @@ claim_filter::choice claim_filter::take(candidate const& row) {
   return choice::take;
 }
 
+claim_filter::candidate candidate_of(row_view const& row, instant claimable_at, std::optional<instant> locked_at) {
+  bool const locked = !row.locked_by.empty();
+  bool const foreign = locked && !row.lease_until;
+  return {.id = row.event.id(),
+          .event_type = row.event.type(),
+          .aggregate_type = row.event.aggregate_type(),
+          .owned = locked && !foreign,
+          .foreign_lock = foreign ? locked_at : std::nullopt,
+          .foreign_owner = row.locked_by,
+          .tried = row.status == event_status::retry || !row.last_error.empty(),
+          .crashes = row.crashes,
+          .inserted_at = row.inserted_at,
+          .claimable_at = claimable_at,
+          .bytes = row.event.size_bytes()};
+}
+
+claimed_row claim_of(row_view&& row, owner_token const& token, std::int64_t locator, std::string malformed) {
+  return {.handle = {row.event.id(), token, locator},
+          .event = std::move(row.event),
+          .attempts = row.attempts,
+          .crashes = row.crashes,
+          .tried = row.status == event_status::retry,
+          .progress = std::move(row.progress),
+          .malformed = std::move(malformed)};
+}
+
+std::string crash_budget_exhausted(std::int32_t crashes) {
+  return "crash budget exhausted: " + std::to_string(crashes) + " processes ended while they held this event";
+}
+
 }  // namespace outbox::inline v0::spi

@@ -24,6 +24,7 @@ std::string_view name(node_mode m) noexcept {
     case node_mode::multi_node: return "multi_node";
     case node_mode::ordered: return "ordered";
     case node_mode::writer_only: return "writer_only";
+    case node_mode::unknown: return "unknown";
   }
   return "?";
 }

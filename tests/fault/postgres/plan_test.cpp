@@ -1,7 +1,7 @@
 // The plans of claims and purges: which index they use.
-#include "postgres/pool.hpp"
-#include "server_fixture.hpp"
+#include "postgres/own_connection.hpp"
 #include "postgres/statements.hpp"
+#include "server_fixture.hpp"
 
 namespace outbox {
 namespace {

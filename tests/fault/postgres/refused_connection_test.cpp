@@ -1,5 +1,5 @@
 // Connections that a server refuses, and encrypted ones.
-#include "postgres/pool.hpp"
+#include "one_connection.hpp"
 #include "server_fixture.hpp"
 
 namespace outbox {
@@ -90,19 +90,20 @@ TEST_F(PostgresServer, OfSeveralHostsOneThatIsAwayMayYetAccept) {
 // A running node waits until an operator has undone what broke its connections.
 TEST_F(PostgresServer, WhatIsRefusedAfterItWorkedIsTransient) {
   refusing_server const server{"FATAL", "28P01", "no"};
-  postgres::pool never{"host=127.0.0.1 user=a dbname=b port=" + std::to_string(server.port()), 1, 2s};
+  one_connection never{"host=127.0.0.1 user=a dbname=b port=" + std::to_string(server.port())};
   for (int i = 0; i < 2; ++i) {
-    EXPECT_FALSE(thrown_by([&] { never.with([](postgres::driver&) {}); }).transient()) << "between attempts, too";
+    EXPECT_FALSE(thrown_by([&] { never.with([](postgres::own_connection&) {}); }).transient())
+        << "between attempts, too";
   }
   auto const role = "changing" + db.schema();
   db.execute("CREATE ROLE " + role + " LOGIN");
-  postgres::pool p{db.connection() + " user=" + role, 1, 2s};
-  p.with([](postgres::driver&) {});
+  one_connection p{db.connection() + " user=" + role};
+  p.with([](postgres::own_connection&) {});
   db.execute("ALTER ROLE " + role + " NOLOGIN");
   db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '" + role + "'");
   EXPECT_TRUE(eventually([&] {
     try {
-      p.with([](postgres::driver&) {});
+      p.with([](postgres::own_connection&) {});
       return false;
     } catch (error const& e) {
       EXPECT_TRUE(e.transient()) << e.what();
@@ -112,7 +113,7 @@ TEST_F(PostgresServer, WhatIsRefusedAfterItWorkedIsTransient) {
   db.execute("ALTER ROLE " + role + " LOGIN");
   EXPECT_TRUE(eventually([&] {
     try {
-      p.with([](postgres::driver&) {});
+      p.with([](postgres::own_connection&) {});
       return true;
     } catch (error const&) {
       return false;

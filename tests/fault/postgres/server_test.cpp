@@ -1,5 +1,5 @@
 // What a PostgreSQL server does to its clients, and how the store answers.
-#include "postgres/pool.hpp"
+#include "one_connection.hpp"
 #include "server_fixture.hpp"
 
 namespace outbox {
@@ -51,8 +51,8 @@ TEST_F(PostgresServer, TheStoresOwnStatementsAreParsedOncePerSession) {
 TEST_F(PostgresServer, AttemptsToReconnectAreSpread) {
   std::vector<int> waits;
   for (int i = 0; i < 40; ++i) {
-    postgres::pool p{"host=127.0.0.1 port=" + std::to_string(free_port()), 1, 2s};
-    auto const attempt = [&] { return thrown_by([&] { p.with([](postgres::driver&) {}); }); };
+    one_connection p{"host=127.0.0.1 port=" + std::to_string(free_port())};
+    auto const attempt = [&] { return thrown_by([&] { p.with([](postgres::own_connection&) {}); }); };
     EXPECT_TRUE(attempt().transient());
     std::string const text = attempt().what();
     auto const at = text.find("attempt is in ");

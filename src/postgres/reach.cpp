@@ -1,0 +1,61 @@
+#include "postgres/reach.hpp"
+
+#include <libpq-fe.h>
+
+#include <outbox/error.hpp>
+
+#include "postgres/migrate.hpp"
+#include "postgres/watch.hpp"
+#include "sql/table_name.hpp"
+
+namespace outbox::inline v0::postgres {
+namespace {
+
+// Two questions, so that a table that does not exist, or may not be read, does not make the caller's transaction fail.
+bool ask_about_table(caller_connection& c, table_identity const& to) {
+  auto const refuse = [] {
+    throw error{errc::wrong_transaction, "the transaction is on another database than the node's store"};
+  };
+  auto const meta = sql::with_table("outbox_meta", to.table, to.schema);
+  auto const readable = c.ask<bool>("SELECT has_table_privilege(to_regclass($1), 'SELECT')", {std::string_view{meta}});
+  if (!readable) refuse();
+  if (!*readable) {
+    throw error{errc::store_failure, "the role of the connection may not read " + meta + ": GRANT SELECT on it",
+                "42501"};
+  }
+  bool same = false;
+  bool may_look = false;
+  auto const table = sql::with_table("outbox_event", to.table, to.schema);
+  c.execute("SELECT (" + table_id_sql(meta) +
+                "), has_column_privilege(t, 'event_id', 'SELECT') AND has_column_privilege(t, 'locked_by', 'SELECT') "
+                "AND NOT row_security_active(t) FROM to_regclass($1) t",
+            {std::string_view{table}}, [&](sql::row const& r) {
+              same = r.text(0) == to.id;
+              may_look = r.integer(1) != 0;
+              return false;
+            });
+  if (!same) refuse();
+  return may_look;
+}
+
+}  // namespace
+
+bool check_reaches(caller_connection& c, table_identity const& to) {
+  auto* const raw = c.raw();
+  if (raw == nullptr) return true;  // the client does not show it, so that nothing can be remembered with it
+  if (PQtransactionStatus(raw) == PQTRANS_INERROR) {
+    throw error{errc::store_failure, "the transaction has failed already and can only be rolled back", "25P02"};
+  }
+  std::string_view const encoding = pg_encoding_to_char(PQclientEncoding(raw));
+  if (encoding != "UTF8" && encoding != "SQL_ASCII") {
+    throw error{errc::wrong_transaction,
+                "the connection's client_encoding is " + std::string{encoding} + ", events need UTF8"};
+  }
+  auto* const seen = watch::of(raw);
+  if (seen == nullptr) return false;
+  auto const* known = seen->find(to.id);
+  if (known == nullptr) known = seen->add({to.id, ask_about_table(c, to)});
+  return known->may_look;
+}
+
+}  // namespace outbox::inline v0::postgres

@@ -1,0 +1,288 @@
+#include "sql/set_store.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <outbox/error.hpp>
+#include <unordered_map>
+#include <utility>
+
+#include "sql/sql_rows.hpp"
+
+namespace outbox::inline v0::sql {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How often a statement is sent that meets conflicts. Two transactions that deadlock once hardly ever do so four times:
+// all of ours lock rows in the order of their ids.
+constexpr int most_attempts = 4;
+
+// One write_all is sent in pieces of at most this size, so that neither side keeps it in memory several times.
+constexpr std::size_t most_rows = 1000;
+constexpr std::size_t most_bytes = 8U << 20U;
+
+// How often a claim is divided to find rows that cannot be claimed: about six times each, if a claim takes fifty rows.
+constexpr std::size_t most_isolation_tries = 60;
+
+// About how many rows a claim looks at.
+constexpr std::size_t widest = 10'000;
+
+// How long an ordered claim waits for a transaction that may still commit an earlier row.
+constexpr milliseconds wait_for_earlier{20};
+
+constexpr std::size_t outcomes = static_cast<std::size_t>(outcome::release) + 1;
+
+// A serialization failure or a deadlock: the same transaction may succeed the next time.
+bool is_conflict(error const& e) noexcept { return e.sqlstate() == "40001" || e.sqlstate() == "40P01"; }
+
+template <class F>
+void retrying(F&& f) {
+  for (int attempt = 1;; ++attempt) {
+    try {
+      return f();
+    } catch (error const& e) {
+      if (!is_conflict(e) || attempt == most_attempts) throw;
+    }
+  }
+}
+
+optional_text or_nothing(std::string const& s) { return s.empty() ? optional_text{} : optional_text{s}; }
+
+// Puts what a later part of a claim brought behind what the earlier parts did.
+void append(claim_reply& whole, claim_reply part) {
+  if (!whole.rows.empty()) part.oldest_lag = whole.oldest_lag;
+  auto const behind = [](auto& first, auto& second) {
+    std::ranges::move(second, std::back_inserter(first));
+    second = std::move(first);
+  };
+  behind(whole.refused, part.refused);
+  behind(whole.rows, part.rows);
+  behind(whole.killed, part.killed);
+  whole = std::move(part);
+}
+
+}  // namespace
+
+row_chooser::row_chooser(claim_request const& request, std::size_t window, std::size_t most,
+                         claim_reply& reply) noexcept
+    : request_{request}, window_{window}, most_{most}, reply_{reply}, filter_{request, reply} {}
+
+bool row_chooser::see(claim_filter::candidate const& row, bool nothing_earlier) {
+  using choice = claim_filter::choice;
+  ++seen_;
+  if (chosen_.size() == most_) {
+    reply_.more = true;
+    return stop();
+  }
+  if (request_.in_order && !nothing_earlier) {
+    reply_.next_due = reply_.now + wait_for_earlier;
+    return stop();
+  }
+  switch (filter_.consider(row)) {
+    case choice::stop: return stop();
+    case choice::leave: break;
+    case choice::kill:
+      chosen_.killed.push_back({std::string{row.id}, std::string{row.event_type}, row.crashes + (row.owned ? 1 : 0)});
+      break;
+    case choice::take:
+      chosen_.ids.emplace_back(row.id);
+      chosen_.types.emplace_back(row.event_type);
+      break;
+  }
+  return true;
+}
+
+std::size_t row_chooser::finish() {
+  bool const more_behind = !stopped_ && seen_ == window_;
+  if (!more_behind) return 0;
+  if (!chosen_.ids.empty()) reply_.more = true;
+  return window_ <= widest ? window_ * 8 : 0;
+}
+
+void settle_group::add(std::size_t index, settlement const& s) {
+  using std::chrono::microseconds;
+  indexes.push_back(index);
+  id.emplace_back(s.row.id);
+  token.emplace_back(s.row.token);
+  progress.push_back(or_nothing(s.progress));
+  error.push_back(s.outcome == outcome::defer ? or_nothing(s.error) : optional_text{s.error});
+  delay.push_back(microseconds{s.delay}.count());
+  counted.push_back(s.counted);
+}
+
+void settle_group::apply(std::string_view row_id, std::vector<bool>& applied) const {
+  auto const at = std::ranges::lower_bound(id, optional_text{row_id});
+  if (at != id.end() && *at == row_id) applied[indexes[static_cast<std::size_t>(at - id.begin())]] = true;
+}
+
+set_store::set_store(dialect d) : sql_store{std::move(d)} {}
+set_store::~set_store() = default;
+
+void set_store::with_writer(work const& f) {
+  retrying([&] { with_connection(f); });
+}
+
+// A statement that fails makes the whole transaction fail, or all of it since a savepoint: nothing is left of the
+// pieces before it.
+void set_store::insert(transaction_ref tx, std::span<insertion const> rows) {
+  with_caller(tx, [&](connection& c) {
+    if (rows.size() == 1) return send_insert(c, stored_event{rows.front()});
+    for (std::size_t at = 0; at < rows.size();) {
+      std::size_t bytes = 0;
+      auto const first = at;
+      for (; at < rows.size() && at - first < most_rows && bytes < most_bytes; ++at) {
+        bytes += rows[at].event->size_bytes();
+      }
+      send_insert(c, rows.subspan(first, at - first));
+    }
+  });
+}
+
+// Two round trips: the look, then the taking of the rows that were chosen. Between them the rows are locked, so that no
+// other node chooses them.
+claim_reply set_store::claim(claim_request const& request) {
+  claim_reply reply;
+  bool partly = false;
+  retrying([&] {
+    // Rows that were taken before the conflict are in no reply: the node releases them by their token.
+    if (partly) throw error{errc::unavailable, "a conflict ended the claim after a part of it"};
+    with_connection([&](connection& c) { reply = claim_or_isolate(c, request, partly); });
+  });
+  if (request.in_order && reply.more) on_ordered_backlog();
+  return reply;
+}
+
+// One row more than may be taken tells whether there are more. The look gets wider if rows that must be left fill it.
+chosen_rows set_store::look(connection& c, claim_request const& request, std::size_t most, claim_reply& reply) {
+  for (auto window = std::min(request.limit, widest) + 1;;) {
+    reply = {};
+    row_chooser choose{request, window, most, reply};
+    send_look(c, request, window, choose);
+    window = choose.finish();
+    if (window == 0) return std::move(choose.chosen());
+  }
+}
+
+// One row that cannot be changed makes the statement fail for all. The claim then tries half as many, and half of that,
+// until the row is alone, and goes on without it. If a later part fails, the node releases the earlier parts by their
+// token.
+claim_reply set_store::claim_or_isolate(connection& c, claim_request request, bool& partly) {
+  constexpr std::size_t no_limit = SIZE_MAX;
+  claim_reply whole;
+  std::size_t most = no_limit;
+  for (std::size_t tries = 0;; ++tries) {
+    claim_reply part;
+    auto const chosen = look(c, request, most, part);
+    try {
+      take(c, request, chosen, part);
+    } catch (error const& e) {
+      if (e.transient() || request.in_order || chosen.size() == 0) throw;
+      c.execute(statements().rollback);
+      if (tries >= most_isolation_tries) {
+        if (whole.refused.empty()) throw;
+        whole.now = part.now;
+        whole.more = true;  // the next claim goes on without the rows that were found
+        return whole;
+      }
+      most = std::max<std::size_t>(1, chosen.size() / 2);
+      if (chosen.size() > 1) continue;
+      whole.refused.push_back({chosen.first_id(), chosen.first_type(), e.what()});
+      request.leave.push_back(chosen.first_id());
+      continue;
+    }
+    bool const all = most == no_limit || !part.more || chosen.ids.size() >= request.limit;
+    partly = true;
+    request.limit -= std::min(request.limit, chosen.ids.size());
+    for (auto const& row : part.rows) request.max_bytes -= std::min(request.max_bytes, row.event.size_bytes());
+    append(whole, std::move(part));
+    if (all) return whole;
+    most *= 2;
+  }
+}
+
+// The server returns the rows in any order.
+void set_store::take(connection& c, claim_request const& request, chosen_rows const& chosen, claim_reply& reply) {
+  std::unordered_map<std::string_view, std::size_t> place;
+  for (std::size_t i = 0; i < chosen.ids.size(); ++i) place.emplace(chosen.ids[i], i);
+  std::vector<std::optional<claimed_row>> rows(chosen.ids.size());
+  send_take(c, request, chosen, reply, [&](row const& r) {
+    std::string malformed;
+    auto v = read_row(r, malformed);
+    auto const at = place.at(v.event.id());
+    rows[at].emplace(spi::claim_of(std::move(v), request.token, 0, std::move(malformed)));
+    return true;
+  });
+  reply.killed = chosen.killed;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i]) {
+      reply.rows.push_back(std::move(*rows[i]));
+    } else {  // it was locked, so nothing else explains it
+      reply.refused.push_back({chosen.ids[i], chosen.types[i], "a trigger or a rule suppresses the change of its row"});
+    }
+  }
+}
+
+// One group per outcome. Rows are in the order of their ids, so that two nodes that settle at once lock them in the
+// same order. If a row is named twice, the first settlement counts, as if they had come one by one.
+std::vector<bool> set_store::settle(std::span<settlement const> items) {
+  std::vector<bool> applied(items.size(), false);
+  if (items.empty()) return applied;
+  std::vector<std::size_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) -> std::string const& { return items[i].row.id; });
+  std::array<settle_group, outcomes> by_outcome;
+  std::vector<std::size_t> again;
+  for (std::size_t at = 0; at < order.size(); ++at) {
+    auto const& s = items[order[at]];
+    if (at > 0 && items[order[at - 1]].row.id == s.row.id) {
+      again.push_back(order[at]);
+    } else {
+      by_outcome[static_cast<std::size_t>(s.outcome)].add(order[at], s);
+    }
+  }
+  std::vector<settle_group> groups;
+  for (std::size_t i = 0; i < outcomes; ++i) {
+    if (by_outcome[i].id.empty()) continue;
+    by_outcome[i].outcome = static_cast<outcome>(i);
+    groups.push_back(std::move(by_outcome[i]));
+  }
+  with_writer([&](connection& c) { send_settle(c, groups, applied); });
+  for (auto const i : again) applied[i] = settle(items.subspan(i, 1)).front();
+  return applied;
+}
+
+// In the order of their ids, like settlements, so that the two never wait for each other.
+std::vector<bool> set_store::renew(std::span<row_handle const> rows, milliseconds lease) {
+  std::vector<bool> kept(rows.size(), false);
+  if (rows.empty()) return kept;
+  std::multimap<std::pair<std::string_view, std::string_view>, std::size_t> place;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    place.emplace(std::pair<std::string_view, std::string_view>{rows[i].id, rows[i].token}, i);
+  }
+  std::vector<optional_text> ids;
+  std::vector<optional_text> tokens;
+  for (auto const& [row, index] : place) {
+    ids.emplace_back(row.first);
+    tokens.emplace_back(row.second);
+  }
+  with_writer([&](connection& c) {
+    send_renew(c, ids, tokens, lease, [&](row const& r) {
+      auto const [first, last] = place.equal_range({r.text(0), r.text(1)});
+      for (auto at = first; at != last; ++at) kept[at->second] = true;
+      return true;
+    });
+  });
+  return kept;
+}
+
+std::size_t set_store::release(std::span<owner_token const> tokens, milliseconds lease) {
+  std::size_t rows = 0;
+  if (tokens.empty()) return rows;
+  with_writer([&](connection& c) { rows = send_release(c, tokens, lease); });
+  return rows;
+}
+
+}  // namespace outbox::inline v0::sql

@@ -1,0 +1,18 @@
+// A pool of one connection, as the PostgreSQL store has pools.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "postgres/own_connection.hpp"
+#include "sql/pool.hpp"
+
+namespace outbox {
+
+struct one_connection : sql::pool<postgres::own_connection> {
+  static constexpr std::chrono::milliseconds timeout{2000};
+  explicit one_connection(std::string const& where)
+      : pool{[where] { return postgres::connect_own(where, timeout); }, 1, timeout} {}
+};
+
+}  // namespace outbox
