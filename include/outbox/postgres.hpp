@@ -18,6 +18,7 @@
 #include <memory>
 #include <outbox/detail/postgres_export.hpp>
 #include <outbox/log.hpp>
+#include <outbox/migration.hpp>
 #include <outbox/sql.hpp>
 #include <outbox/store.hpp>
 #include <outbox/transaction.hpp>
@@ -88,17 +89,6 @@ struct options {
 /// (store_failure) for a wrong password, a role or database that does not exist, a schema that is newer than this
 /// library, or older with `migrate` off, and everything else that the server refuses.
 [[nodiscard]] OUTBOX_POSTGRES_EXPORT std::shared_ptr<store> open(std::string const& connection, options o = {});
-
-/// What `migrate` did, and what the operator should know about it.
-struct migration {
-  enum class kind {
-    nothing,  ///< The table was up to date.
-    created,  ///< There was no table.
-    adopted,  ///< There was a table made by the plain outbox DDL.
-    indexed,  ///< The table was there; the index of `options::ordered` was not.
-  } what = kind::nothing;
-  std::vector<std::string> warnings{};  ///< One sentence each.
-};
 
 /// Brings the table to this library's schema: creates it, or adopts one that was made by the plain outbox DDL with its
 /// rows, all in one transaction. Adds the index of `options::ordered`. Throws `error` like `open`.

@@ -21,6 +21,7 @@
 #include <outbox/clock.hpp>
 #include <outbox/detail/sqlite_export.hpp>
 #include <outbox/log.hpp>
+#include <outbox/migration.hpp>
 #include <outbox/sql.hpp>
 #include <outbox/store.hpp>
 #include <outbox/transaction.hpp>
@@ -65,13 +66,6 @@ struct options {
 /// no descriptor left. Throws `error` (store_failure) if a directory is missing, if the process may not write, if the
 /// file is not a database, or if its schema is newer than this library, or older with `migrate` off.
 [[nodiscard]] OUTBOX_SQLITE_EXPORT std::shared_ptr<store> open(std::string const& path, options o = {});
-
-/// What `migrate` did.
-enum class migration {
-  nothing,  ///< The table was up to date.
-  created,  ///< There was no table.
-  adopted,  ///< There was a table made by the plain outbox DDL.
-};
 
 /// Brings the table in `path` to this library's schema: creates it, or adopts one that was made by the plain outbox DDL
 /// (`event_id` as primary key) with its rows, all in one transaction. Throws `error` like `open`.

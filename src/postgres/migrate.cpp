@@ -5,6 +5,7 @@
 #include <outbox/error.hpp>
 
 #include "postgres/driver.hpp"
+#include "sql/schema.hpp"
 #include "sql/table_name.hpp"
 
 namespace outbox::inline v0::postgres {
@@ -12,18 +13,6 @@ namespace {
 
 using sql::with_table;
 using columns = std::map<std::string, std::string, std::less<>>;  ///< Name and type.
-
-[[noreturn]] void refuse(std::string const& text) { throw error{errc::store_failure, text}; }
-
-// A text, or nothing if there is no row.
-std::optional<std::string> ask(driver& d, std::string const& sql, std::initializer_list<sql::value> values = {}) {
-  std::optional<std::string> answer;
-  d.execute(sql, values, [&](sql::row const& r) {
-    if (!r.null(0)) answer = r.text(0);
-    return false;
-  });
-  return answer;
-}
 
 columns columns_of(driver& d, std::string const& table, std::string const& schema) {
   columns found;
@@ -37,70 +26,60 @@ columns columns_of(driver& d, std::string const& table, std::string const& schem
   return found;
 }
 
-// 0: no schema of ours.
+bool exists(driver& d, std::string const& name) {
+  return d.ask<std::string>("SELECT to_regclass($1)::oid::text", {std::string_view{name}}).has_value();
+}
+
+// 0 if the table does not have this library's schema.
 int version_of(driver& d, std::string const& table, std::string const& schema) {
-  auto const meta = with_table("outbox_meta", table, schema);
-  if (!ask(d, "SELECT to_regclass($1)::oid::text", {std::string_view{meta}})) return 0;
-  auto const version = ask(d, "SELECT value FROM " + meta + " WHERE name = 'schema_version'");
-  return version ? std::atoi(version->c_str()) : 0;
+  if (!exists(d, with_table("outbox_meta", table, schema))) return 0;
+  return sql::read_schema_version(d, {.table = table, .schema = schema});
 }
 
-void refuse_newer(int version) {
-  if (version <= schema_version) return;
-  refuse("the outbox table has schema version " + std::to_string(version) + ", this library knows up to " +
-         std::to_string(schema_version) + ": use a newer library");
-}
-
-constexpr std::string_view adoptable[] = {"event_id",   "event_type", "aggregate_type", "aggregate_id", "tenant_id",
-                                          "payload",    "headers",    "status",         "attempts",     "available_at",
-                                          "created_at", "done_at",    "last_error",     "locked_by",    "locked_at"};
-
-// Every statement finds its row by the id.
+// Every statement finds its row by the id, so ids must be unique.
 void refuse_doubles(driver& d, std::string const& table, std::string const& schema) {
   auto const on = with_table("outbox_event", table, schema);
-  auto const unique =
-      ask(d,
-          "SELECT 'unique' FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = "
-          "i.indkey[0] WHERE i.indrelid = to_regclass($1) AND a.attname = 'event_id' AND i.indisunique "
-          "AND i.indisvalid AND i.indnkeyatts = 1 AND i.indpred IS NULL",
-          {std::string_view{on}});
+  auto const unique = d.any(
+      "SELECT 'unique' FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = "
+      "i.indkey[0] WHERE i.indrelid = to_regclass($1) AND a.attname = 'event_id' AND i.indisunique "
+      "AND i.indisvalid AND i.indnkeyatts = 1 AND i.indpred IS NULL",
+      {std::string_view{on}});
   if (unique) return;
-  refuse("table '" + table + "' cannot be adopted: its event_id is not unique; add a primary key or a unique index");
+  sql::refuse("table '" + table +
+              "' cannot be adopted: its event_id is not unique; add a primary key or a unique index");
 }
 
-// Columns of somebody else's are left alone, but a row must be insertable without them.
+// Columns of other programs stay, but a row must be insertable without them.
 void refuse_foreign_columns(driver& d, std::string const& table, std::string const& schema, columns const& have) {
-  std::string missing;
-  for (auto const name : {"event_id", "event_type", "payload", "status", "available_at", "created_at"}) {
-    if (!have.contains(name)) missing += (missing.empty() ? "" : ", ") + std::string{name};
+  std::vector<std::string> missing;
+  for (auto const* const name : {"event_id", "event_type", "payload", "status", "available_at", "created_at"}) {
+    if (!have.contains(name)) missing.emplace_back(name);
   }
   if (auto const id = have.find("event_id");
       id != have.end() && id->second != "character varying" && id->second != "text") {
-    refuse("table '" + table + "' cannot be adopted: its event_id is of type " + id->second + ", not varchar");
+    sql::refuse("table '" + table + "' cannot be adopted: its event_id is of type " + id->second + ", not varchar");
   }
   if (!missing.empty()) {
-    refuse("there is a table '" + table + "' that is not an outbox table: it has no column " + missing);
+    sql::refuse("there is a table '" + table + "' that is not an outbox table: it has no column " +
+                sql::listed(missing));
   }
   refuse_doubles(d, table, schema);
-  std::string needed;
+  std::vector<std::string> needed;
   d.execute(
       "SELECT column_name::text FROM information_schema.columns WHERE table_schema = $1 AND table_name = $2 AND "
       "is_nullable = 'NO' AND column_default IS NULL AND is_identity = 'NO'",
       {std::string_view{schema}, std::string_view{table}}, [&](sql::row const& r) {
-        if (std::ranges::find(adoptable, r.text(0)) == std::end(adoptable)) {
-          needed += (needed.empty() ? "" : ", ") + std::string{r.text(0)};
-        }
+        if (!sql::is_adoptable(r.text(0))) needed.emplace_back(r.text(0));
         return true;
       });
   if (!needed.empty()) {
-    refuse("table '" + table +
-           "' cannot be adopted: it has columns without a default that this library would not fill (" + needed +
-           "); use a table of another name, or give them one");
+    sql::refuse("table '" + table +
+                "' cannot be adopted: it has columns without a default that this library would not fill (" +
+                sql::listed(needed) + "); use a table of another name, or give them one");
   }
 }
 
-// The parts of the schema that a table made by the plain DDL lacks, from the schema's own text: its columns, then all
-// that follows the table.
+// The columns that a table made by the plain DDL lacks, taken from the text of the schema.
 std::string added_columns(columns const& have) {
   std::string text;
   static constexpr std::string_view begin = "CREATE TABLE outbox_event (";
@@ -146,7 +125,7 @@ std::string changed_columns(columns const& have, jsonb what, migration& report) 
   return text;
 }
 
-// One change of the schema. If it fails, the error says what was to be done; if it is not allowed, what it needs.
+// One change of the schema. If it fails, the error says which; if the role may not make it, also what it needs.
 struct change {
   PGconn* c;
   std::string doing;
@@ -165,7 +144,7 @@ struct change {
   }
 };
 
-// By age, and from there on by the server.
+// Numbers the rows that are there by age. The server numbers those that follow.
 void number_rows(change const& c, std::string const& table, std::string const& schema) {
   auto const run_on = [&](std::string_view sql) { c.run(with_table(sql, table, schema)); };
   run_on(
@@ -180,15 +159,15 @@ void number_rows(change const& c, std::string const& table, std::string const& s
       "false)");
 }
 
-// Rows keep their order as seq. Another program may be at work on what it has locked: that stays locked, for as long as
-// a lease.
+// Rows keep their order as seq. Rows that another program has locked may be in its hands: they stay locked, for as long
+// as a lease.
 void adopt(PGconn* conn, options const& o, std::string const& schema, columns const& have, migration& report) {
   auto const t = [&](std::string_view sql) { return with_table(sql, o.table, schema); };
   change const c{conn, "cannot adopt table '" + o.table + "' in schema '" + schema + "'",
                  "the role must own the table"};
   c.run(t("LOCK TABLE outbox_event IN ACCESS EXCLUSIVE MODE"));
   auto added = added_columns(have);
-  // Identity numbers rows as they lie in the table; ours are numbered by age, below.
+  // Identity would number rows as they lie in the table. They are numbered by age, below.
   auto const identity = added.find("seq ");
   if (identity != std::string::npos) {
     auto const end = std::min(added.find(", ADD", identity), added.size());
@@ -196,7 +175,7 @@ void adopt(PGconn* conn, options const& o, std::string const& schema, columns co
   }
   auto const changed = changed_columns(have, o.adopt_jsonb, report);
   c.run(t("ALTER TABLE outbox_event " + added + (added.empty() || changed.empty() ? "" : ", ") + changed));
-  // Columns that were just added have a default, which is not what is known of old rows.
+  // Columns that were just added have a default, which is wrong for old rows.
   std::string known =
       "locked_by = CASE WHEN status IN (0, 2) AND locked_at IS NOT NULL THEN locked_by END, locked_at = CASE WHEN "
       "status IN (0, 2) THEN locked_at END, lease_until = NULL, done_at = CASE WHEN status IN (1, 3) THEN "
@@ -209,7 +188,7 @@ void adopt(PGconn* conn, options const& o, std::string const& schema, columns co
   c.run(t(rest));
 }
 
-// Under a lock that writers wait for, so only if it is not there.
+// Writers wait while it is made, so only if it does not exist.
 void add_order_index(PGconn* c, driver& d, options const& o, std::string const& schema, migration& report) {
   if (auto const valid = order_index(d, o.table, schema)) {
     if (*valid) return;
@@ -221,23 +200,18 @@ void add_order_index(PGconn* c, driver& d, options const& o, std::string const& 
   change const add{c, "cannot add index " + o.table + "_in_order in schema '" + schema + "'",
                    "the role must own the table"};
   add.run(with_table(ordered_sql, o.table, schema));
-  if (report.what == migration::kind::nothing) report.what = migration::kind::indexed;
+  if (report.change == migration::kind::nothing) report.change = migration::kind::indexed;
 }
 
 }  // namespace
 
 std::optional<bool> order_index(sql::connection& c, std::string const& table, std::string const& schema) {
-  std::optional<bool> valid;
   auto const name = table + "_in_order";
   auto const on = with_table("outbox_event", table, schema);
-  c.execute(
+  return c.ask<bool>(
       "SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1) "
       "AND c.relname = $2",
-      {std::string_view{on}, std::string_view{name}}, [&](sql::row const& r) {
-        valid = r.integer(0) != 0;
-        return false;
-      });
-  return valid;
+      {std::string_view{on}, std::string_view{name}});
 }
 
 std::string table_id_sql(std::string const& meta) {
@@ -264,12 +238,12 @@ void check_options(options const& o) {
 std::string resolve_schema(PGconn* c, options const& o) {
   driver d{c, prepared::once, o.timeout};
   if (o.schema.empty()) {
-    auto const current = ask(d, "SELECT current_schema()::text");
+    auto const current = d.ask<std::string>("SELECT current_schema()::text");
     if (!current)
       throw error::about(errc::invalid_option, "schema", "is not set, and no schema of the search path exists");
     return *current;
   }
-  if (!ask(d, "SELECT nspname::text FROM pg_namespace WHERE nspname = $1", {std::string_view{o.schema}})) {
+  if (!d.any("SELECT 1 FROM pg_namespace WHERE nspname = $1", {std::string_view{o.schema}})) {
     throw error::about(errc::invalid_option, "schema", "'" + o.schema + "' does not exist");
   }
   return o.schema;
@@ -278,7 +252,8 @@ std::string resolve_schema(PGconn* c, options const& o) {
 migration migrate_connection(PGconn* c, options const& o, std::string const& schema) {
   constexpr int oldest = 130'000;
   if (PQserverVersion(c) < oldest) {
-    refuse("this library needs PostgreSQL 13 or later; the server is " + std::to_string(PQserverVersion(c) / 10'000));
+    sql::refuse("this library needs PostgreSQL 13 or later; the server is " +
+                std::to_string(PQserverVersion(c) / 10'000));
   }
   driver d{c, prepared::once};
   migration report;
@@ -287,17 +262,17 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
     auto const lock = "outbox migrate " + schema + "." + o.table;
     d.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", {std::string_view{lock}});
     auto const version = version_of(d, o.table, schema);
-    refuse_newer(version);
+    sql::refuse_newer_schema(version);
     if (version == 0) {
       if (auto const have = columns_of(d, o.table, schema); have.empty()) {
         change const create{c, "cannot create table '" + o.table + "' in schema '" + schema + "'",
                             "the role needs CREATE on the schema"};
         create.run(with_table(schema_sql, o.table, schema));
-        report.what = migration::kind::created;
+        report.change = migration::kind::created;
       } else {
         refuse_foreign_columns(d, o.table, schema, have);
         adopt(c, o, schema, have, report);
-        report.what = migration::kind::adopted;
+        report.change = migration::kind::adopted;
       }
     }
     if (o.ordered) add_order_index(c, d, o, schema, report);
@@ -312,17 +287,13 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
 std::string check_schema(PGconn* c, std::string const& table, std::string const& schema) {
   driver d{c, prepared::once};
   auto const version = version_of(d, table, schema);
-  refuse_newer(version);
-  if (version < schema_version) {
-    refuse("table '" + table + "' in schema '" + schema + "' has no outbox schema of version " +
-           std::to_string(schema_version) + ": call outbox::postgres::migrate(), or open with .migrate = true");
+  sql::refuse_newer_schema(version);
+  sql::refuse_older_schema(version, "'" + table + "' in schema '" + schema + "'", "outbox::postgres::migrate()");
+  if (!exists(d, with_table("outbox_event", table, schema))) {
+    sql::refuse("table '" + table + "' in schema '" + schema + "' is gone; its companions are there");
   }
-  if (auto const on = with_table("outbox_event", table, schema);
-      !ask(d, "SELECT to_regclass($1)::oid::text", {std::string_view{on}})) {
-    refuse("table '" + table + "' in schema '" + schema + "' is gone; its companions are there");
-  }
-  auto id = ask(d, table_id_sql(with_table("outbox_meta", table, schema)));
-  if (!id) refuse("the companion of table '" + table + "' has no table_id: it was changed by hand");
+  auto id = d.ask<std::string>(table_id_sql(with_table("outbox_meta", table, schema)));
+  if (!id) sql::refuse("the companion of table '" + table + "' has no table_id: it was changed by hand");
   return *id;
 }
 

@@ -1,4 +1,4 @@
-// The schema: what it is, and how a file gets it.
+// The schema of a SQLite file: its text, and how a file gets it.
 #pragma once
 
 #include <sqlite3.h>
@@ -10,12 +10,10 @@
 
 namespace outbox::inline v0::sqlite {
 
-inline constexpr int schema_version = 1;
-
 /// schema/sqlite/0001.sql
 extern std::string_view const schema_sql;
 
-/// Runs `f`, and puts the file's name into what it throws.
+/// Runs `f` and adds the file's name to the error that it throws.
 template <class F>
 auto naming_file(std::string const& path, F&& f) {
   try {
@@ -25,10 +23,10 @@ auto naming_file(std::string const& path, F&& f) {
   }
 }
 
-/// In one transaction. Throws `error`.
+/// Migrates in one transaction. Throws `error`.
 migration migrate_handle(sqlite3* db, std::string const& table);
 
-/// Throws `error` (store_failure) with what to do, unless the schema is the one that this library knows.
+/// Throws `error` (store_failure), which says what to do, unless the table has this library's schema.
 void check_schema(sqlite3* db, std::string const& table);
 
 }  // namespace outbox::inline v0::sqlite

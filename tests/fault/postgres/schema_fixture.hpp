@@ -22,7 +22,6 @@ namespace outbox {
 using namespace spi;
 
 using namespace std::chrono_literals;
-using postgres::migration;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;

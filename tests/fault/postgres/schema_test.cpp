@@ -5,8 +5,8 @@ namespace outbox {
 namespace {
 
 TEST_F(PostgresSchema, IsCreatedOnceAndThenLeftAlone) {
-  EXPECT_EQ(migrate().what, migration::kind::created);
-  EXPECT_EQ(migrate().what, migration::kind::nothing);
+  EXPECT_EQ(migrate().change, migration::kind::created);
+  EXPECT_EQ(migrate().change, migration::kind::nothing);
   EXPECT_NO_THROW(static_cast<void>(db.open()));
 }
 
@@ -17,14 +17,14 @@ TEST_F(PostgresSchema, AnIndexForAnOrderedNodeIsAddedOnDemand) {
     return db.ask("SELECT count(*) FROM pg_indexes WHERE schemaname = '" + db.schema() +
                   "' AND indexname = 'OrderedTable_in_order'");
   };
-  EXPECT_EQ(postgres::migrate(db.connection(), o).what, migration::kind::created);
+  EXPECT_EQ(postgres::migrate(db.connection(), o).change, migration::kind::created);
   EXPECT_EQ(indexes(), "0");
   o.ordered = true;
-  EXPECT_EQ(postgres::migrate(db.connection(), o).what, migration::kind::indexed);
+  EXPECT_EQ(postgres::migrate(db.connection(), o).change, migration::kind::indexed);
   EXPECT_EQ(indexes(), "1");
-  EXPECT_EQ(postgres::migrate(db.connection(), o).what, migration::kind::nothing);
+  EXPECT_EQ(postgres::migrate(db.connection(), o).change, migration::kind::nothing);
   o.table = "another";
-  EXPECT_EQ(postgres::migrate(db.connection(), o).what, migration::kind::created);
+  EXPECT_EQ(postgres::migrate(db.connection(), o).change, migration::kind::created);
 }
 
 TEST_F(PostgresSchema, AnIndexForAnOrderedNodeThatIsNotValidIsSaid) {
@@ -54,7 +54,7 @@ TEST_F(PostgresSchema, AnIdThatIsPaddedOrNotUniqueIsRefusedUntouched) {
   EXPECT_THAT(refusal([&] { migrate(); }, errc::store_failure), HasSubstr("not unique"));
   EXPECT_THROW(column_type("seq"), std::exception) << "untouched";
   db.execute("CREATE UNIQUE INDEX ON " + db.table() + " (event_id)");
-  EXPECT_EQ(migrate().what, migration::kind::adopted);
+  EXPECT_EQ(migrate().change, migration::kind::adopted);
 }
 
 TEST_F(PostgresSchema, CompanionsWithoutTheirTableAreSaid) {
@@ -68,7 +68,7 @@ TEST_F(PostgresSchema, ManyThatCreateAtOnceDoNotFail) {
   {
     std::vector<std::jthread> threads;
     for (int i = 0; i < 8; ++i) {
-      threads.emplace_back([&] { created += migrate().what == migration::kind::created ? 1 : 0; });
+      threads.emplace_back([&] { created += migrate().change == migration::kind::created ? 1 : 0; });
     }
   }
   EXPECT_EQ(created, 1);
@@ -91,7 +91,7 @@ TEST_F(PostgresSchema, ANewerVersionIsRefused) {
 TEST_F(PostgresSchema, APlainTableIsAdoptedWithItsRows) {
   make_plain_table("JSON", "TIMESTAMPTZ");
   auto const report = migrate();
-  EXPECT_EQ(report.what, migration::kind::adopted);
+  EXPECT_EQ(report.change, migration::kind::adopted);
   EXPECT_TRUE(report.warnings.empty());
   auto const s = db.open();
   EXPECT_EQ(s->inspect().find("new")->locked_by, "") << "whoever held it is another program";
@@ -191,14 +191,14 @@ TEST_F(PostgresSchema, ATableWithoutItsCompanionsIsAdopted) {
   db.execute("DROP TABLE " + db.table("outbox_meta") + ", " + db.table("outbox_node"));
   db.execute("DROP INDEX " + db.schema() + ".outbox_event_due, " + db.schema() + ".outbox_event_ended, " + db.schema() +
              ".outbox_event_dead");
-  EXPECT_EQ(migrate().what, migration::kind::adopted);
+  EXPECT_EQ(migrate().change, migration::kind::adopted);
   EXPECT_NO_THROW(static_cast<void>(db.open()));
 }
 
 TEST_F(PostgresSchema, BlankHeadersOfATextColumnMeanNone) {
   make_plain_table("TEXT", "TIMESTAMPTZ");
   db.execute("UPDATE " + db.table() + " SET headers = ' ' WHERE event_id = 'old'");
-  EXPECT_EQ(migrate().what, migration::kind::adopted);
+  EXPECT_EQ(migrate().change, migration::kind::adopted);
   EXPECT_TRUE(db.open()->inspect().find("old")->event.headers().empty());
 }
 

@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 
 #include <outbox/error.hpp>
+#include <outbox/node.hpp>
 #include <outbox/spi/store.hpp>
 #include <outbox/sqlite.hpp>
 
@@ -57,8 +58,8 @@ class Schema : public ::testing::Test {
 };
 
 TEST_F(Schema, IsCreatedOnceAndLeftAlone) {
-  EXPECT_EQ(sqlite::migrate(path), sqlite::migration::created);
-  EXPECT_EQ(sqlite::migrate(path), sqlite::migration::nothing);
+  EXPECT_EQ(sqlite::migrate(path).change, migration::kind::created);
+  EXPECT_EQ(sqlite::migrate(path).change, migration::kind::nothing);
   EXPECT_EQ(text("SELECT value FROM outbox_meta WHERE name = 'schema_version'"), "1\n");
 }
 
@@ -67,6 +68,47 @@ TEST_F(Schema, ANewerVersionIsRefused) {
   sqlite::connection{path}.execute("UPDATE outbox_meta SET value = '7' WHERE name = 'schema_version'");
   EXPECT_THAT(refusal(), HasSubstr("schema version 7, this library knows up to 1"));
   EXPECT_THROW(sqlite::migrate(path), error);
+}
+
+// A newer library may have modes that this one does not know.
+TEST_F(Schema, ANodeOfAnUnknownModeExcludesEveryDispatcher) {
+  auto const store = sqlite::open(path);
+  store->backend().heartbeat({.incarnation = "newer/1", .name = "newer", .lease = std::chrono::minutes{1}});
+  sqlite::connection{path}.execute("UPDATE outbox_node SET mode = 'of_tomorrow'");
+  ASSERT_THAT(store->inspect().nodes(), SizeIs(1));
+  EXPECT_EQ(store->inspect().nodes()[0].mode, node_mode::unknown);
+  auto const refusal = [](node n) -> std::optional<errc> {
+    try {
+      n.start();
+    } catch (error const& e) {
+      return e.code();
+    }
+    return std::nullopt;
+  };
+  EXPECT_EQ(refusal(multi_node({.store = store, .log = nullptr})), errc::mode_conflict);
+  EXPECT_EQ(refusal(single_node({.store = store, .log = nullptr})), errc::mode_conflict);
+  EXPECT_EQ(refusal(writer_only({.store = store, .log = nullptr})), std::nullopt) << "it dispatches nothing";
+}
+
+TEST(Layout, NamesTablesColumnsAndStatusValues) {
+  sql::layout l{.table = "box", .schema = "shop", .quote = '`'};
+  EXPECT_EQ(l.text("UPDATE {outbox_event} SET {status} = {DEAD} WHERE {event_id} = ?1"),
+            "UPDATE `shop`.`box` SET status = 3 WHERE event_id = ?1");
+  EXPECT_EQ(l.text("{outbox_meta}, {outbox_node}, {outbox_event_due}"),
+            "`shop`.`box_meta`, `shop`.`box_node`, `box_due`");
+  l.names[static_cast<std::size_t>(sql::column::event_id)] = "id";
+  l.status.dead = 9;
+  EXPECT_EQ(l.text("{event_id}, {DEAD}"), "id, 9");
+  EXPECT_THAT(l.text("{row}"), HasSubstr("seq, id, event_type, "));
+}
+
+TEST(Layout, AStatementNeedsColumnsThatTheTableHas) {
+  sql::layout l;
+  l.names[static_cast<std::size_t>(sql::column::progress)].clear();
+  EXPECT_FALSE(l.has(sql::column::progress));
+  EXPECT_THROW(static_cast<void>(l.text("SET {progress} = NULL")), error);
+  EXPECT_THAT(l.text("{row}"), HasSubstr("ordering_key, NULL, content_type")) << "a row without it can be read";
+  EXPECT_NO_THROW(static_cast<void>(l.text("SET {status} = {NEW}")));
 }
 
 TEST_F(Schema, WithoutMigrateNothingIsCreated) {
@@ -92,7 +134,7 @@ TEST_F(Schema, I7_AdoptionKeepsTheLocksOfAProgramThatMayStillRun) {
       "locked_by, locked_at) VALUES ('busy', 't', '1', 0, 0, '2020-01-01', '2020-01-01', 'java-1', "
       "strftime('%Y-%m-%d %H:%M:%f000', 'now')), ('done', 't', '1', 1, 0, '2020-01-01', '2020-01-01', 'java-1', "
       "'2020-01-01')");
-  ASSERT_EQ(sqlite::migrate(path), sqlite::migration::adopted);
+  ASSERT_EQ(sqlite::migrate(path).change, migration::kind::adopted);
   auto const s = sqlite::open(path);
   auto const reply = s->backend().claim({.token = "n/1", .lease = std::chrono::hours{1}});
   EXPECT_THAT(reply.rows, SizeIs(0));
@@ -111,7 +153,7 @@ TEST_F(Schema, ATableOfTheSpecificationIsAdoptedWithItsRows) {
       "('retry', 't', 'order', '1', NULL, 2, 3, '2020-01-02 00:00:00.5', '2020-01-02 00:00:00', 'why', NULL, NULL),"
       "('done', 't', NULL, '1', 'null', 1, 0, '2020-01-03', '2020-01-03 10:00:00', NULL, NULL, NULL),"
       "('dead', 't', NULL, '1', '', 3, 10, '2020-01-04', '2020-01-04', 'bad', NULL, NULL)");
-  EXPECT_EQ(sqlite::migrate(path), sqlite::migration::adopted);
+  EXPECT_EQ(sqlite::migrate(path).change, migration::kind::adopted);
   auto const s = sqlite::open(path);
   auto const c = s->inspect().counts();
   EXPECT_EQ(c.created, 1U);

@@ -1,0 +1,40 @@
+// What the schemas of all SQL databases have in common: versions, and tables that can be adopted.
+#pragma once
+
+#include <outbox/detail/sql_export.hpp>
+#include <outbox/spi/sql_connection.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sql/layout.hpp"
+
+namespace outbox::inline v0::sql {
+
+/// The schema that this library creates.
+inline constexpr int schema_version = 1;
+
+/// The columns that a table made by the plain outbox DDL has.
+inline constexpr std::string_view adoptable_columns[] = {
+    "event_id", "event_type",   "aggregate_type", "aggregate_id", "tenant_id",  "payload",   "headers",  "status",
+    "attempts", "available_at", "created_at",     "done_at",      "last_error", "locked_by", "locked_at"};
+
+[[nodiscard]] OUTBOX_SQL_EXPORT bool is_adoptable(std::string_view column) noexcept;
+
+/// "a, b, c"
+[[nodiscard]] OUTBOX_SQL_EXPORT std::string listed(std::vector<std::string> const& names);
+
+/// Throws `error` (store_failure) with this text.
+[[noreturn]] OUTBOX_SQL_EXPORT void refuse(std::string const& text);
+
+/// The version that the table's companion says. The companion must exist. 0 if it says none.
+[[nodiscard]] OUTBOX_SQL_EXPORT int read_schema_version(connection& c, layout const& table);
+
+/// Throws `error` (store_failure) if this library does not know the version.
+OUTBOX_SQL_EXPORT void refuse_newer_schema(int version);
+
+/// Throws `error` (store_failure) if the version is older than this library's. `table` names the table, and `migrate`
+/// the function that upgrades it.
+OUTBOX_SQL_EXPORT void refuse_older_schema(int version, std::string_view table, std::string_view migrate);
+
+}  // namespace outbox::inline v0::sql
