@@ -13,10 +13,10 @@
 namespace outbox {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using bytes = std::vector<std::byte>;
 
-class PostgresExecute : public testing::Test {
+class PostgresExecute : public ::testing::Test {
  protected:
   PostgresExecute() {
     db.execute("SET search_path = " + own.schema());

@@ -13,11 +13,11 @@
 namespace outbox {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using bytes = std::vector<std::byte>;
 
-class SqliteExecute : public testing::Test {
+class SqliteExecute : public ::testing::Test {
  protected:
   SqliteExecute() { db.execute("CREATE TABLE t (a, b)"); }
 
