@@ -160,6 +160,11 @@ class OUTBOX_SQL_EXPORT executor {
     return run_with(sql, args...).changed;
   }
 
+  /// The same, for a number of arguments that is not known before the program runs.
+  std::int64_t execute(std::string_view sql, std::span<argument const> args) {
+    return run_statement(sql, args).changed;
+  }
+
   /// Runs one statement and returns its rows. `T...` are the types of the columns, see `column`.
   template <class... T, class... Args>
   [[nodiscard]] std::vector<typename row_type<T...>::type> query(std::string_view sql, Args const&... args) {

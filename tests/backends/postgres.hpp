@@ -23,10 +23,11 @@ class postgres_backend final : public contract::backend {
     return std::make_unique<caller<postgres_backend, postgres::transaction>>(*this, connection_);
   }
   void advance(std::chrono::milliseconds by) override {
-    auto const t = " - " + std::to_string(by.count()) + " * interval '1 millisecond'";
+    std::string const t = " - $1::bigint * interval '1 millisecond'";
     db_.execute("UPDATE " + db_.table() + " SET available_at = available_at" + t + ", inserted_at = inserted_at" + t +
-                ", locked_at = locked_at" + t + ", lease_until = lease_until" + t + ", done_at = done_at" + t);
-    db_.execute("UPDATE " + db_.table("outbox_node") + " SET lease_until = lease_until" + t);
+                    ", locked_at = locked_at" + t + ", lease_until = lease_until" + t + ", done_at = done_at" + t,
+                by.count());
+    db_.execute("UPDATE " + db_.table("outbox_node") + " SET lease_until = lease_until" + t, by.count());
   }
   std::unique_ptr<backend> other() override {
     return std::make_unique<postgres_backend>(backend_clock::manual, "outbox_other");
@@ -36,25 +37,31 @@ class postgres_backend final : public contract::backend {
         "SELECT count(*) FROM " + db_.table() + " WHERE written_by >= pg_snapshot_xmin(pg_current_snapshot())";
     if (!eventually([&] { return db_.ask(sql) == "0"; })) throw std::runtime_error{"a transaction never ends"};
   }
-  bool foreign(std::string const& sql) override {
-    db_.execute(contract::with_name(sql, db_.table()));
+  bool foreign(std::string const& sql, std::vector<std::string> const& values = {}) override {
+    std::vector<sql::argument> const args(values.begin(), values.end());
+    connection_.execute(contract::with_name(sql, db_.table()), std::span<sql::argument const>{args});
     return true;
   }
   bool refuse_changes_of(std::string const& ids) override {
     auto const function = db_.schema() + ".stuck()";
+    auto const patterns = db_.table("stuck_ids");
+    db_.execute("CREATE TABLE " + patterns + " (pattern text)");
+    db_.execute("INSERT INTO " + patterns + " VALUES ($1)", ids);
     db_.execute("CREATE FUNCTION " + function +
-                " RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'it is stuck'; END $$");
-    return foreign("CREATE TRIGGER stuck BEFORE UPDATE ON {table} FOR EACH ROW WHEN (OLD.event_id LIKE '" + ids +
-                   "') EXECUTE FUNCTION " + function);
+                " RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF EXISTS (SELECT FROM " + patterns +
+                " WHERE OLD.event_id LIKE pattern) THEN RAISE 'it is stuck'; END IF; RETURN NEW; END $$");
+    return foreign("CREATE TRIGGER stuck BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION " + function);
   }
   bool overwrite_pauses(std::string const& text) override {
-    db_.execute("INSERT INTO " + db_.table("outbox_meta") + " VALUES ('pauses', '" + text +
-                "') ON CONFLICT (name) DO UPDATE SET value = excluded.value");
+    db_.execute("INSERT INTO " + db_.table("outbox_meta") +
+                    " VALUES ('pauses', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                text);
     return true;
   }
   std::string locked_at(std::string const& id) override {
     return db_.ask("SELECT coalesce(to_char(locked_at, 'YYYY-MM-DD HH24:MI:SS.US'), '') FROM " + db_.table() +
-                   " WHERE event_id = '" + id + "'");
+                       " WHERE event_id = $1",
+                   id);
   }
 
   [[nodiscard]] std::shared_ptr<outbox::store> const& shared_store() const { return store_; }

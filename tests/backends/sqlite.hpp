@@ -1,8 +1,6 @@
 // The SQLite store in tests: a file of its own for each case.
 #pragma once
 
-#include <sqlite3.h>
-
 #include <filesystem>
 #include <outbox/sqlite.hpp>
 #include <outbox/testing.hpp>
@@ -27,27 +25,25 @@ class sqlite_backend final : public contract::backend {
   }
   void advance(std::chrono::milliseconds by) override { clock_->advance(by); }
   std::unique_ptr<backend> other() override { return std::make_unique<sqlite_backend>(); }
-  bool foreign(std::string const& sql) override {
-    connection_.execute(contract::with_name(sql, "outbox_event"));
+  bool foreign(std::string const& sql, std::vector<std::string> const& values = {}) override {
+    std::vector<sql::argument> const args(values.begin(), values.end());
+    connection_.execute(contract::with_name(sql, "outbox_event"), std::span<sql::argument const>{args});
     return true;
   }
   bool refuse_changes_of(std::string const& ids) override {
-    return foreign("CREATE TRIGGER stuck BEFORE UPDATE ON {table} WHEN OLD.event_id LIKE '" + ids +
-                   "' BEGIN SELECT RAISE(ABORT, 'it is stuck'); END");
+    connection_.execute("CREATE TABLE stuck_ids (pattern TEXT)");
+    connection_.execute("INSERT INTO stuck_ids VALUES (?)", ids);
+    return foreign(
+        "CREATE TRIGGER stuck BEFORE UPDATE ON {table} BEGIN SELECT RAISE(ABORT, 'it is stuck') FROM stuck_ids WHERE "
+        "OLD.event_id LIKE pattern; END");
   }
   bool overwrite_pauses(std::string const& text) override {
-    connection_.execute("INSERT OR REPLACE INTO outbox_meta VALUES ('pauses', '" + text + "')");
+    connection_.execute("INSERT OR REPLACE INTO outbox_meta VALUES ('pauses', ?)", text);
     return true;
   }
   std::string locked_at(std::string const& id) override {
-    std::string text;
-    auto const sql = "SELECT coalesce(locked_at, '') FROM outbox_event WHERE event_id = '" + id + "'";
-    auto const take = [](void* to, int, char** values, char**) {
-      *static_cast<std::string*>(to) = values[0];
-      return 0;
-    };
-    sqlite3_exec(connection_.handle(), sql.c_str(), take, &text, nullptr);
-    return text;
+    return connection_.query_one<std::string>("SELECT coalesce(locked_at, '') FROM outbox_event WHERE event_id = ?",
+                                              id);
   }
 
   [[nodiscard]] std::shared_ptr<outbox::store> const& shared_store() const { return store_; }

@@ -44,20 +44,29 @@ class postgres_database {
   }
   [[nodiscard]] std::shared_ptr<store> open() const { return postgres::open(connection_, options()); }
 
-  void execute(std::string const& sql) { admin_.execute(sql); }
+  template <class... Args>
+  void execute(std::string const& sql, Args const&... args) {
+    admin_.execute(sql, args...);
+  }
 
   /// After the server was gone.
   void reconnect() { PQreset(admin_.handle()); }
 
-  /// The first column as text: of the first row, or of all rows if there is something to put between them.
-  std::string ask(std::string const& sql, std::string const& between = {}) {
-    auto* const r = PQexec(admin_.handle(), sql.c_str());
-    bool const ok = PQresultStatus(r) == PGRES_TUPLES_OK && PQntuples(r) > 0;
-    std::string answer = ok ? PQgetvalue(r, 0, 0) : PQresultErrorMessage(r);
-    for (int i = 1; ok && !between.empty() && i < PQntuples(r); ++i) answer += between + PQgetvalue(r, i, 0);
-    PQclear(r);
-    if (!ok) throw std::runtime_error{sql + ": " + answer};
-    return answer;
+  /// Returns the only column of the first row as text; empty for NULL.
+  template <class... Args>
+  std::string ask(std::string const& sql, Args const&... args) {
+    return lines(sql, args...).front();
+  }
+
+  /// Returns the only column of all rows, which must be one at least.
+  template <class... Args>
+  std::vector<std::string> lines(std::string const& sql, Args const&... args) {
+    std::vector<std::string> all;
+    for (auto& text : admin_.query<std::optional<std::string>>(sql, args...)) {
+      all.push_back(std::move(text).value_or(""));
+    }
+    if (all.empty()) throw std::runtime_error{sql + ": no rows"};
+    return all;
   }
 
  private:

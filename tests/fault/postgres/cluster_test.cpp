@@ -174,8 +174,8 @@ TEST_F(PostgresCluster, I1_I6_OneNodeIsKilledAndOneSleepsThroughItsLease) {
   nodes[0].process->kill_hard();
   auto& zombie = nodes[1];
   auto const held = [&] {
-    return db.ask("SELECT count(*) FROM " + db.table() + " WHERE status IN (0, 2) AND locked_by LIKE '" +
-                  zombie.incarnation + "/%'");
+    return db.ask("SELECT count(*) FROM " + db.table() + " WHERE status IN (0, 2) AND locked_by LIKE $1 || '/%'",
+                  zombie.incarnation);
   };
   // Stopped while it holds something.
   ASSERT_TRUE(eventually([&] {

@@ -9,15 +9,17 @@ namespace {
 // What a claim costs depends on nothing else in the table, also with a plan that knows no parameters.
 TEST_F(PostgresServer, ClaimsUseTheIndexOfWhatIsDue) {
   auto const s = db.open();
-  auto const fill = [&](std::string const& status, std::string const& due, int rows) {
-    db.execute("INSERT INTO " + db.table() +
-               " (event_id, event_type, payload, status, available_at, created_at, done_at) SELECT '" + status +
-               due[0] + "' || i, 't', '1', " + status + ", now() + " + due + ", now(), CASE WHEN " + status +
-               " IN (1, 3) THEN now() END FROM generate_series(1, " + std::to_string(rows) + ") i");
+  auto const fill = [&](int status, char const* due, int rows) {
+    db.execute(
+        "INSERT INTO " + db.table() +
+            " (event_id, event_type, payload, status, available_at, created_at, done_at) SELECT $1::int || '-' || "
+            "i, 't', '1', $1::int, now() + $2::interval, now(), CASE WHEN $1::int IN (1, 3) THEN now() END FROM "
+            "generate_series(1, $3::int) i",
+        status, due, rows);
   };
-  fill("1", "interval '0'", 30'000);
-  fill("0", "interval '1 day'", 10'000);
-  fill("2", "- interval '1 s'", 1'000);
+  fill(1, "0", 30'000);
+  fill(0, "1 day", 10'000);
+  fill(2, "-1 s", 1'000);
   auto const sql = postgres::set_statements({.schema = db.schema()});
   for (auto const* const analyse : {"", "ANALYZE "}) {
     if (*analyse != '\0') db.execute(analyse + db.table());
@@ -62,10 +64,10 @@ TEST_F(PostgresServer, PurgeUsesTheIndexOfWhatEnded) {
     for (auto const setting : postgres::plan_settings)
       if (!pooled) db.execute("SET " + std::string{setting});
     db.execute("PREPARE purge AS " + sql.purge);
-    auto const plan = db.ask("EXPLAIN EXECUTE purge(1, 1, 0, 500)", "\n");
-    EXPECT_THAT(plan, HasSubstr("Index Cond: (done_at <= "));
-    EXPECT_THAT(plan, HasSubstr("Index Cond: (done_at IS NULL)"));
-    EXPECT_THAT(plan, ::testing::Not(HasSubstr("Seq Scan")));
+    auto const plan = db.lines("EXPLAIN EXECUTE purge(1, 1, 0, 500)");
+    EXPECT_THAT(plan, ::testing::Contains(HasSubstr("Index Cond: (done_at <= ")));
+    EXPECT_THAT(plan, ::testing::Contains(HasSubstr("Index Cond: (done_at IS NULL)")));
+    EXPECT_THAT(plan, ::testing::Each(::testing::Not(HasSubstr("Seq Scan"))));
   }
   EXPECT_EQ(s->backend().purge({.retention = 0s, .limit = 500}), 500U);
 }

@@ -100,7 +100,7 @@ TEST_F(PostgresServer, WhatIsRefusedAfterItWorkedIsTransient) {
   one_connection p{db.connection() + " user=" + role};
   p.with([](postgres::own_connection&) {});
   db.execute("ALTER ROLE " + role + " NOLOGIN");
-  db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '" + role + "'");
+  db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1", role);
   EXPECT_TRUE(eventually([&] {
     try {
       p.with([](postgres::own_connection&) {});
@@ -171,7 +171,7 @@ TEST_F(PostgresServer, TlsIsPassedOnToLibpq) {
     w.writer().write(tx, "t", large);
     tx.flush();
     w.writer().write(tx, "t", "1");
-    own.execute("SELECT pg_terminate_backend(" + std::to_string(PQbackendPID(other.handle())) + ")");
+    own.execute("SELECT pg_terminate_backend($1)", PQbackendPID(other.handle()));
     EXPECT_TRUE(thrown_by([&] { tx.commit(); }).transient());
   }
 }

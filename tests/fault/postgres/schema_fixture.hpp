@@ -73,8 +73,10 @@ class PostgresSchema : public ::testing::Test {
   }
 
   std::string column_type(std::string const& name) {
-    return db.ask("SELECT data_type FROM information_schema.columns WHERE table_schema = '" + db.schema() +
-                  "' AND table_name = 'outbox_event' AND column_name = '" + name + "'");
+    return db.ask(
+        "SELECT data_type FROM information_schema.columns WHERE table_schema = $1 AND table_name = "
+        "'outbox_event' AND column_name = $2",
+        db.schema(), name);
   }
 
   // Runs psql as an operator does; its output.

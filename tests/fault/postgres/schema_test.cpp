@@ -14,8 +14,8 @@ TEST_F(PostgresSchema, AnIndexForAnOrderedNodeIsAddedOnDemand) {
   auto o = db.options();
   o.table = "OrderedTable";
   auto const indexes = [&] {
-    return db.ask("SELECT count(*) FROM pg_indexes WHERE schemaname = '" + db.schema() +
-                  "' AND indexname = 'OrderedTable_in_order'");
+    return db.ask("SELECT count(*) FROM pg_indexes WHERE schemaname = $1 AND indexname = 'OrderedTable_in_order'",
+                  db.schema());
   };
   EXPECT_EQ(postgres::migrate(db.connection(), o).change, migration::kind::created);
   EXPECT_EQ(indexes(), "0");
@@ -32,8 +32,8 @@ TEST_F(PostgresSchema, AnIndexForAnOrderedNodeThatIsNotValidIsSaid) {
   auto o = db.options();
   o.ordered = true;
   migrate(o);
-  db.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = '" + db.table("outbox_event_in_order") +
-             "'::regclass");
+  db.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = $1::regclass",
+             db.table("outbox_event_in_order"));
   o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
   static_cast<void>(postgres::open(db.connection(), o));
   EXPECT_THAT(said, ::testing::Contains(HasSubstr("outbox_event_in_order is not valid")));
@@ -126,9 +126,10 @@ TEST_F(PostgresSchema, AfterAdoptionNewRowsFollowTheOldOnes) {
 // Defaults are computed in the order of the columns: the transaction has its number before the row has its own.
 TEST_F(PostgresSchema, I5_TheTransactionIsNumberedBeforeTheRow) {
   auto const in_order = [&] {
-    return db.ask("SELECT (SELECT attnum FROM pg_attribute WHERE attrelid = '" + db.table() +
-                  "'::regclass AND attname = 'written_by') < (SELECT attnum FROM pg_attribute WHERE attrelid = '" +
-                  db.table() + "'::regclass AND attname = 'seq')");
+    return db.ask(
+        "SELECT (SELECT attnum FROM pg_attribute WHERE attrelid = $1::regclass AND attname = 'written_by') < (SELECT "
+        "attnum FROM pg_attribute WHERE attrelid = $1::regclass AND attname = 'seq')",
+        db.table());
   };
   migrate();
   EXPECT_EQ(in_order(), "t");
@@ -183,7 +184,7 @@ TEST_F(PostgresSchema, AColumnThatNobodyWouldFillIsRefusedUntouched) {
   db.execute("ALTER TABLE " + db.table() + " ADD COLUMN owner_team text NOT NULL DEFAULT 'x'");
   db.execute("ALTER TABLE " + db.table() + " ALTER COLUMN owner_team DROP DEFAULT");
   EXPECT_THAT(refusal([&] { migrate(); }, errc::store_failure), HasSubstr("owner_team"));
-  EXPECT_EQ(db.ask("SELECT count(*) FROM information_schema.columns WHERE table_schema = '" + db.schema() + "'"), "16");
+  EXPECT_EQ(db.ask("SELECT count(*) FROM information_schema.columns WHERE table_schema = $1", db.schema()), "16");
 }
 
 TEST_F(PostgresSchema, ATableWithoutItsCompanionsIsAdopted) {

@@ -71,10 +71,10 @@ class PostgresServer : public ::testing::Test {
   }
   // The sessions of the store, but for those of this test.
   std::string sessions(std::string const& name) {
-    return db.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = '" + name + "'");
+    return db.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", name);
   }
   void end_sessions(std::string const& name) {
-    db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '" + name + "'");
+    db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1", name);
   }
 
   postgres_database db;

@@ -67,7 +67,7 @@ TEST_F(PostgresServer, AttemptsToReconnectAreSpread) {
 // The server's last words are one look, the end of the connection another: one question must see both.
 TEST_F(PostgresServer, ASessionThatWasEndedLooksDeadAtTheFirstLook) {
   EXPECT_TRUE(postgres::looks_alive(caller.handle()));
-  db.execute("SELECT pg_terminate_backend(" + std::to_string(PQbackendPID(caller.handle())) + ")");
+  db.execute("SELECT pg_terminate_backend($1)", PQbackendPID(caller.handle()));
   ::pollfd closed{PQsocket(caller.handle()), POLLRDHUP, 0};
   ASSERT_TRUE(eventually([&] { return ::poll(&closed, 1, 0) == 1; }));
   EXPECT_FALSE(postgres::looks_alive(caller.handle()));

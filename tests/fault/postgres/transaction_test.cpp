@@ -401,7 +401,7 @@ TEST_F(PostgresTransaction, I2_NothingIsSentOnAConnectionThatWasReset) {
   postgres::transaction tx{c, postgres::send_mode::pipelined};
   tx.enqueue(insert(1));
   tx.flush();
-  db.execute("SELECT pg_terminate_backend(" + std::to_string(PQbackendPID(c.handle())) + ")");
+  db.execute("SELECT pg_terminate_backend($1)", PQbackendPID(c.handle()));
   PQreset(c.handle());  // as a health check does
   try {
     tx.enqueue(insert(2));
@@ -419,7 +419,7 @@ TEST_F(PostgresTransaction, I2_NothingIsSentOnAConnectionThatWasReset) {
 TEST_F(PostgresTransaction, ASessionThatEndedBeforeCommitHasNotCommitted) {
   for (auto const how : {postgres::send_mode::immediate, postgres::send_mode::pipelined}) {
     postgres::connection c{db.connection()};
-    auto const pid = std::to_string(PQbackendPID(c.handle()));
+    auto const pid = PQbackendPID(c.handle());
     {
       postgres::transaction first{c, how};  // the connection gets to know the table
       box->writer().write(first, "t", "1");
@@ -429,7 +429,7 @@ TEST_F(PostgresTransaction, ASessionThatEndedBeforeCommitHasNotCommitted) {
     tx.enqueue("SET LOCAL idle_in_transaction_session_timeout = 20");
     tx.flush();
     box->writer().write(tx, "t", "1", {.id = "a"});  // waits for COMMIT
-    ASSERT_TRUE(eventually([&] { return db.ask("SELECT count(*) FROM pg_stat_activity WHERE pid = " + pid) == "0"; }));
+    ASSERT_TRUE(eventually([&] { return db.ask("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid) == "0"; }));
     try {
       tx.commit();
       FAIL() << "committed";

@@ -57,8 +57,9 @@ class backend {
   /// Returns when no transaction that began earlier can still commit. Needed where other tests use the same server.
   virtual void wait_for_earlier_transactions() {}
 
-  /// Runs SQL as another program would. {table} stands for the table. False if other programs cannot use SQL here.
-  virtual bool foreign(std::string const& /*sql*/) { return false; }
+  /// Runs SQL as another program would. {table} stands for the table; $1, $2, … stand for the values, in this order.
+  /// False if other programs cannot use SQL here.
+  virtual bool foreign(std::string const& /*sql*/, std::vector<std::string> const& /*values*/ = {}) { return false; }
 
   /// Makes every change of a row fail if its id is LIKE `ids`, as a trigger of the application would, with a message
   /// that contains "it is stuck". Called once at most. False if the store has no triggers.

@@ -10,8 +10,8 @@ class Foreign : public StoreContract<Backend> {
  protected:
   // As a dispatcher does that knows no leases.
   bool lock(std::string const& id, std::string const& locked_at = "available_at") {
-    return this->backend_.foreign("UPDATE {table} SET locked_by = 'java-1', locked_at = " + locked_at +
-                                  " WHERE event_id = '" + id + "'");
+    return this->backend_.foreign(
+        "UPDATE {table} SET locked_by = 'java-1', locked_at = " + locked_at + " WHERE event_id = $1", {id});
   }
 };
 

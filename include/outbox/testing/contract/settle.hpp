@@ -51,7 +51,7 @@ TYPED_TEST(Settle, I4_ATerminalRowStaysAsItIs) {
     this->put(json_event(id));
     auto const row = this->claim_one("n/" + id);
     ASSERT_TRUE(this->settle(row, end, {.error = "why"}));
-    this->backend_.foreign("UPDATE {table} SET locked_by = '" + row.token + "' WHERE event_id = '" + id + "'");
+    this->backend_.foreign("UPDATE {table} SET locked_by = $1 WHERE event_id = $2", {row.token, id});
     auto const before = this->s().inspect().find(id);
     for (auto const what : {outcome::delivered, outcome::retry, outcome::defer, outcome::dead, outcome::release}) {
       EXPECT_FALSE(this->settle(row, what, {.counted = 1, .error = "other"})) << id;
