@@ -51,7 +51,7 @@ struct options {
   /// The store's clock, which it shares. Default: the machine's clock.
   std::shared_ptr<outbox::v0::clock const> clock{};
 
-  /// Where the store's warnings go. Called on the thread that meets the problem. Default: standard error.
+  /// Where the store's warnings go. Called on the thread that meets the problem. Null: no log. Default: standard error.
   log_function log = log_to_stderr;
 };
 

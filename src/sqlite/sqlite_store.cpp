@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <mutex>
 #include <outbox/error.hpp>
@@ -56,9 +57,11 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     foreign_rows::mended mended;
     try {
       if (any) in_transaction([&](sql::connection& c) { mended = foreign_.mend(c); });
+      mending_failed_ = false;
     } catch (error const& e) {
       if (e.transient()) throw;
-      mended = {};  // a trigger has rolled it back: only those rows wait
+      mended = {};  // a trigger of the application has rolled it back: those rows wait, the others do not
+      warn_of_rows_that_wait(e);
     }
     auto reply = row_store::claim(request);
     std::ranges::move(mended.killed, std::back_inserter(reply.killed));
@@ -109,6 +112,17 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   }
 
  private:
+  // Says it once until it has succeeded again.
+  void warn_of_rows_that_wait(error const& e) noexcept {
+    if (mending_failed_.exchange(true) || !options_.log) return;
+    try {
+      options_.log(
+          log_level::warning,
+          "table '" + full_name_ + "': rows that another program wrote cannot be put in form and wait: " + e.what());
+    } catch (...) {  // NOLINT(bugprone-empty-catch): a log that throws must not stop the claim
+    }
+  }
+
   void check_file(std::optional<file_identity> const& file) const {
     if (file == file_) return;
     throw error{errc::wrong_transaction, "the transaction is on another database file than the node's store"};
@@ -120,6 +134,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   own_connection writer_, reader_;
   file_identity file_;
   std::string full_name_;
+  std::atomic<bool> mending_failed_ = false;
 };
 
 }  // namespace

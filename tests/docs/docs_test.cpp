@@ -671,11 +671,12 @@ option_list options_of(outbox::writer_only_options const& o) {
 }
 
 option_list options_of(outbox::sqlite::options const& o) {
-  auto const& [table, busy_timeout, migrate, clock] = o;
+  auto const& [table, busy_timeout, migrate, clock, log] = o;
   return {{"table", table},
           {"busy_timeout", text(busy_timeout)},
           {"migrate", text(migrate)},
-          {"clock", unset(!clock, "the machine's clock")}};
+          {"clock", unset(!clock, "the machine's clock")},
+          {"log", text(log)}};
 }
 
 option_list options_of(outbox::postgres::options const& o) {

@@ -234,6 +234,23 @@ TEST_F(Foreign, R13_ARowThatCannotBePutInFormDoesNotHoldUpTheOthers) {
   EXPECT_FALSE(reply.more) << "nobody need look again at once";
 }
 
+TEST_F(Foreign, RowsThatWaitBecauseATriggerRollsBackAreLoggedOnce) {
+  std::vector<std::string> said;
+  sqlite::options o;
+  o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
+  auto const own = sqlite::open(path, std::move(o));
+  shell(
+      "CREATE TRIGGER stuck BEFORE UPDATE ON outbox_event WHEN OLD.event_id = 'bad' BEGIN SELECT RAISE(ROLLBACK, "
+      "'not in my table'); END;" +
+      plain_insert("bad", "'2026-01-01T00:00:00+05:00'") + plain_insert("plain", "'2026-01-02 00:00:00.000000'"));
+  auto const first = own->backend().claim({.token = "n/1", .lease = 30s});
+  ASSERT_EQ(first.rows.size(), 1U);
+  EXPECT_EQ(first.rows[0].handle.id, "plain");
+  static_cast<void>(own->backend().claim({.token = "n/2", .lease = 30s}));
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].find("not in my table"), std::string::npos) << said[0];
+}
+
 TEST_F(Foreign, UnreadableHeadersMakeARowDead) {
   shell(
       "INSERT INTO outbox_event (event_id, event_type, payload, headers, status, available_at, created_at) VALUES "
