@@ -27,7 +27,7 @@ TEST(OpenStore, MemoryIsNewEachTime) {
 
 TEST(OpenStore, SqliteTakesAPathAndOptions) {
   temporary_directory const dir;
-  auto const s = open_store("sqlite:" + (dir / "a.db") + "?table=my_events&busy_timeout=100");
+  auto const s = open_store("sqlite:" + (dir / "a.db") + "?table=my_events&busy_timeout=600000");
   EXPECT_EQ(s->capabilities().kind, "sqlite");
   EXPECT_EQ(s->inspect().counts().pending(), 0U);
   EXPECT_NO_THROW(static_cast<void>(open_store("sqlite://" + (dir / "a.db"))));
@@ -45,6 +45,8 @@ TEST(OpenStore, SaysWhatIsWrongWithTheUrl) {
   EXPECT_THAT(refusal("sqlite:x?table"), HasSubstr("not name=value"));
   EXPECT_THAT(refusal("sqlite:x?table=a&table=b"), HasSubstr("twice"));
   EXPECT_THAT(refusal("sqlite:x?busy_timeout=soon"), HasSubstr("no number"));
+  EXPECT_THAT(refusal("sqlite:x?busy_timeout=-1"), HasSubstr("busy_timeout"));
+  EXPECT_THAT(refusal("sqlite:x?busy_timeout=600001"), HasSubstr("busy_timeout"));
   EXPECT_THAT(refusal("memory:x"), HasSubstr("takes nothing"));
   EXPECT_THAT(refusal("sqlite:x?table=a;drop"), HasSubstr("letters, digits and underscores"));
 }
