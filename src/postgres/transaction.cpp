@@ -24,13 +24,13 @@ bool transaction::active() const noexcept { return state_->in_transaction(); }
 pg_conn* transaction::handle() const noexcept { return state_->conn; }
 
 void transaction::enqueue_statement(std::string_view sql, std::span<sql::argument const> args) {
-  if (!active()) throw error{errc::no_transaction, "enqueue() after the end of the transaction"};
+  state_->check_open("enqueue()");
   argument_list const list{args};
   state_->enqueue(sql, list.values());
 }
 
 sql::result transaction::run_statement(std::string_view sql, std::span<sql::argument const> args) {
-  if (!active()) throw error{errc::no_transaction, "execute() or query() after the end of the transaction"};
+  state_->check_open("execute() or query()");
   return state_->execute(sql, args);
 }
 

@@ -43,6 +43,13 @@ bool transaction::state::in_transaction() const noexcept {
   return postgres::in_transaction(conn);
 }
 
+void transaction::state::check_open(std::string const& call) const {
+  if (in_transaction()) return;
+  bool const busy = PQstatus(conn) == CONNECTION_OK && PQtransactionStatus(conn) == PQTRANS_ACTIVE;
+  if (!over && !failed && busy) throw connection_is_busy();
+  throw error{errc::no_transaction, call + " after the end of the transaction"};
+}
+
 void transaction::state::wait_with(statement s) {
   waiting_bytes += s.sql.size() + s.values.bytes();
   waiting.push_back(std::move(s));

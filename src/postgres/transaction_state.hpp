@@ -44,6 +44,7 @@ struct transaction::state final : caller_connection {
   void insert(std::string_view sql, std::span<parameter const> values, std::size_t rows) override;
 
   // The queue.
+  void check_open(std::string const& call) const;
   [[nodiscard]] bool pipelined() const noexcept { return how == send_mode::pipelined; }
   void wait_with(statement s);
   void restore_early();

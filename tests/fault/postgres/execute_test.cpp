@@ -4,7 +4,9 @@
 #include <libpq-fe.h>
 
 #include <limits>
+#include <outbox/outbox.hpp>
 #include <outbox/postgres.hpp>
+#include <outbox/spi/sql_connection.hpp>
 #include <string>
 #include <tuple>
 
@@ -137,6 +139,31 @@ TEST_F(PostgresExecute, AConnectionWithUnreadResultsIsBusy) {
   EXPECT_EQ(refused([&] { postgres::transaction{db}; }).code(), errc::connection_busy);
   while (auto* const r = PQgetResult(db.handle())) PQclear(r);
   EXPECT_EQ(db.query_one<int>("SELECT 1"), 1);
+}
+
+// An adapter that passes a connection of its own making: the store must find out and not take it for its own.
+TEST_F(PostgresExecute, AConnectionThatTheStoreDoesNotKnowIsRefused) {
+  struct unknown final : sql::connection {
+    [[nodiscard]] bool in_transaction() const noexcept override { return true; }
+    std::int64_t execute(std::string_view, std::span<sql::value const>, sql::row_function const&) override {
+      ADD_FAILURE() << "used";
+      return 0;
+    }
+  };
+  static constexpr transaction_operations wrong{
+      .kind = "postgres",
+      .active = [](void const*) noexcept { return true; },
+      .enlist = [](void*, std::shared_ptr<transaction_observer>) { return false; },
+      .run =
+          [](void* t, void (*use)(void*, void*), void* what) {
+            sql::connection& on = *static_cast<unknown*>(t);
+            use(what, &on);
+          }};
+  static constexpr transaction_operations nothing{.kind = "postgres", .active = wrong.active, .enlist = wrong.enlist};
+  auto const n = writer_only({.store = own.open(), .log = nullptr});
+  unknown c;
+  EXPECT_EQ(refused([&] { n.writer().write(transaction_ref{&c, wrong}, "t", "1"); }).code(), errc::wrong_transaction);
+  EXPECT_EQ(refused([&] { n.writer().write(transaction_ref{&c, nothing}, "t", "1"); }).code(), errc::wrong_transaction);
 }
 
 }  // namespace

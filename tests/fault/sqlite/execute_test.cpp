@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <limits>
+#include <outbox/outbox.hpp>
+#include <outbox/spi/sql_connection.hpp>
 #include <outbox/sqlite.hpp>
 #include <string>
 #include <tuple>
@@ -127,6 +129,31 @@ TEST_F(SqliteExecute, ATransactionRunsStatementsUntilItEnds) {
   tx.rollback();
   EXPECT_EQ(refused([&] { tx.execute("INSERT INTO t (a) VALUES (?)", 2); }).code(), errc::no_transaction);
   EXPECT_EQ(count(), 0);
+}
+
+// An adapter that passes a connection of its own making: the store must find out and not take it for its own.
+TEST_F(SqliteExecute, AConnectionThatTheStoreDoesNotKnowIsRefused) {
+  struct unknown final : sql::connection {
+    [[nodiscard]] bool in_transaction() const noexcept override { return true; }
+    std::int64_t execute(std::string_view, std::span<sql::value const>, sql::row_function const&) override {
+      ADD_FAILURE() << "used";
+      return 0;
+    }
+  };
+  static constexpr transaction_operations wrong{
+      .kind = "sqlite",
+      .active = [](void const*) noexcept { return true; },
+      .enlist = [](void*, std::shared_ptr<transaction_observer>) { return false; },
+      .run =
+          [](void* t, void (*use)(void*, void*), void* what) {
+            sql::connection& on = *static_cast<unknown*>(t);
+            use(what, &on);
+          }};
+  static constexpr transaction_operations nothing{.kind = "sqlite", .active = wrong.active, .enlist = wrong.enlist};
+  auto const n = writer_only({.store = sqlite::open(dir / "a.db"), .log = nullptr});
+  unknown c;
+  EXPECT_EQ(refused([&] { n.writer().write(transaction_ref{&c, wrong}, "t", "1"); }).code(), errc::wrong_transaction);
+  EXPECT_EQ(refused([&] { n.writer().write(transaction_ref{&c, nothing}, "t", "1"); }).code(), errc::wrong_transaction);
 }
 
 }  // namespace
