@@ -184,5 +184,22 @@ TEST(Listeners, RefuseNonsense) {
   EXPECT_THROW(l.on("x", [](delivery const&) {}, {.timeout = std::chrono::milliseconds::max()}), error);
 }
 
+TEST(Listeners, OnRefusesASizeOfBatches) {
+  listeners l;
+  auto const one = [](delivery const&) {};
+  auto const many = [](std::span<delivery const> batch) { return std::vector<result>(batch.size(), done); };
+  try {
+    l.on("x", one, {.max_batch = 10});
+    FAIL() << "it takes one event at a time";
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::invalid_option);
+    EXPECT_EQ(e.field(), "max_batch");
+  }
+  l.on_batch("y", many).on_batch("z", many, {.max_batch = 7});
+  auto const routes = l.release();
+  EXPECT_EQ(routes->find("", "y")->max_batch, 100U) << "the default";
+  EXPECT_EQ(routes->find("", "z")->max_batch, 7U);
+}
+
 }  // namespace
 }  // namespace outbox
