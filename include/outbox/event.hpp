@@ -121,7 +121,8 @@ struct event_record {
   outbox::v0::headers headers;
   std::string payload;
   payload_kind kind = payload_kind::json;
-  std::size_t json_depth = 0;  ///< How deep a JSON payload nests.
+  std::size_t json_depth = 0;    ///< How deep a JSON payload nests.
+  std::size_t header_bytes = 0;  ///< The bytes of all names and values of the headers. `event` fills it in.
   std::string content_type;
   std::string ordering_key;
   instant occurred_at{};

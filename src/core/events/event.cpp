@@ -28,17 +28,23 @@ void check_header_line(std::string_view text, std::string const& what) {
   }
 }
 
-void check_headers(headers const& h, event_limits const& limits) {
-  if (h.size() > limits.header_count) {
-    refuse("headers",
-           "has " + std::to_string(h.size()) + " entries, the limit is " + std::to_string(limits.header_count));
-  }
+std::size_t bytes_of(headers const& h) noexcept {
   std::size_t bytes = 0;
+  for (auto const& [name, value] : h) bytes += name.size() + value.size();
+  return bytes;
+}
+
+void check_header_text(headers const& h) {
   for (auto const& [name, value] : h) {
     if (name.empty()) refuse("headers", "has an entry with an empty name");
     check_header_line(name, "a name that");
     check_header_line(value, "an entry '" + name + "' whose value");
-    bytes += name.size() + value.size();
+  }
+}
+
+void check_header_size(std::size_t count, std::size_t bytes, event_limits const& limits) {
+  if (count > limits.header_count) {
+    refuse("headers", "has " + std::to_string(count) + " entries, the limit is " + std::to_string(limits.header_count));
   }
   if (bytes > limits.header_bytes) {
     refuse("headers", "has " + std::to_string(bytes) + " bytes, the limit is " + std::to_string(limits.header_bytes));
@@ -70,7 +76,7 @@ void check_payload(event_record& r, event_limits const& limits) {
   check_depth(*depth, limits);
 }
 
-// Whatever a store could not keep is refused here, before any SQL: the database's own error would end the caller's
+// What a store could not keep is refused here, before any SQL: an error of the database would end the caller's
 // transaction.
 void check_instant(std::string_view field, instant t) {
   if (t < core::first_instant) refuse(field, "is before year 1, the limit");
@@ -96,7 +102,8 @@ void check(event_record& r, event_limits const& limits) {
   check_name("tenant", r.tenant, width::tenant);
   check_name("ordering_key", r.ordering_key, width::ordering_key);
   check_name("content_type", r.content_type, width::content_type);
-  check_headers(r.headers, limits);
+  check_header_size(r.headers.size(), bytes_of(r.headers), limits);
+  check_header_text(r.headers);
   check_payload(r, limits);
   check_times(r);
 }
@@ -119,7 +126,10 @@ event_record record_of(std::string_view type, event_options&& options) {
 
 }  // namespace
 
-event::event(event_record record) : data_{std::make_shared<event_record const>(std::move(record))} {}
+event::event(event_record record) {
+  record.header_bytes = bytes_of(record.headers);
+  data_ = std::make_shared<event_record const>(std::move(record));
+}
 
 event event::json(std::string_view type, json_text payload, event_options options, event_limits const& limits) {
   auto r = record_of(type, std::move(options));
@@ -155,16 +165,15 @@ bool event::delayed() const noexcept {
 
 std::size_t event::size_bytes() const noexcept {
   auto const& r = *data_;
-  std::size_t bytes = r.id.size() + r.type.size() + r.aggregate.type.size() + r.aggregate.id.size() + r.tenant.size() +
-                      r.payload.size() + r.content_type.size() + r.ordering_key.size();
-  for (auto const& [name, value] : r.headers) bytes += name.size() + value.size();
-  return bytes;
+  return r.id.size() + r.type.size() + r.aggregate.type.size() + r.aggregate.id.size() + r.tenant.size() +
+         r.payload.size() + r.content_type.size() + r.ordering_key.size() + r.header_bytes;
 }
 
+// An event never changes, so its text was checked when it was made. Another node may have other limits.
 void check_limits(event const& e, event_limits const& limits) {
   check_payload_size(e.payload(), limits);
   check_depth(e.record().json_depth, limits);
-  check_headers(e.headers(), limits);
+  check_header_size(e.headers().size(), e.record().header_bytes, limits);
 }
 
 }  // namespace outbox::inline v0
