@@ -97,13 +97,13 @@ void runtime::start() {
 }
 
 void runtime::run(node_thread& l, void (runtime::*body)()) {
-  l.thread = std::thread{[this, &l, body] {
+  l.thread = core_->settings().new_thread([this, &l, body] {
     thread_of = this;
     (this->*body)();
     auto const lock = core_->lock();
     l.ended = true;
     core_->note_change(lock);
-  }};
+  });
 }
 
 // What is paused must be known before the first claim.

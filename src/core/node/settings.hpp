@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <outbox/options.hpp>
 #include <string>
+#include <thread>
 
 #include "core/listeners/routes.hpp"
 
@@ -19,6 +21,11 @@ struct node_settings : node_options {
   std::uint64_t seed = 0;  ///< Of all randomness in the node.
   std::unique_ptr<detail::routes> routes;
   std::optional<age_purge_options> age_purge;  ///< Of a writer_only node.
+
+  /// Starts a thread of the node. Throws std::system_error if the system has no more. Tests replace it.
+  std::function<std::thread(std::function<void()>)> new_thread = [](std::function<void()> body) {
+    return std::thread{std::move(body)};
+  };
 };
 
 /// These throw `error` (invalid_option) that names the field. `mode` is single_node or multi_node.
