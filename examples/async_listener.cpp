@@ -67,5 +67,5 @@ int main() {
   }
   while (store->inspect().counts().pending() > 0) std::this_thread::yield();
   box.stop();
-  std::printf("sent %d, dead %d\n", static_cast<int>(box.counters().succeeded), static_cast<int>(box.counters().died));
+  std::printf("sent %d, dead %d\n", static_cast<int>(box.counters().delivered), static_cast<int>(box.counters().dead));
 }

@@ -40,6 +40,6 @@ int main(int argc, char** argv) {
   while (store->inspect().counts().pending() > 0) std::this_thread::sleep_for(1ms);
   box.stop();
   std::printf("the row remembers %s\n", store->inspect().find("event-0")->progress.c_str());
-  std::printf("delivered %d, failed %d\n", static_cast<int>(box.counters().succeeded),
+  std::printf("delivered %d, failed %d\n", static_cast<int>(box.counters().delivered),
               static_cast<int>(box.counters().failed));
 }

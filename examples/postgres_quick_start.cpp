@@ -52,8 +52,8 @@ int main(int argc, char** argv) try {
   while (store->inspect().counts().pending() > 0) std::this_thread::sleep_for(std::chrono::milliseconds{1});
   box.stop();
   auto const c = box.counters();
-  std::printf("delivered %d, failed once %d, dead %d\n", static_cast<int>(c.succeeded), static_cast<int>(c.failed),
-              static_cast<int>(c.died));
+  std::printf("delivered %d, failed once %d, dead %d\n", static_cast<int>(c.delivered), static_cast<int>(c.failed),
+              static_cast<int>(c.dead));
 } catch (outbox::error const& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;

@@ -73,6 +73,6 @@ int main(int argc, char** argv) {
   while (store->inspect().counts().pending() > 0) std::this_thread::sleep_for(1ms);
   box.stop();
   auto const c = box.counters();
-  std::printf("delivered %d, failed once %d, dead %d\n", static_cast<int>(c.succeeded), static_cast<int>(c.failed),
-              static_cast<int>(c.died));
+  std::printf("delivered %d, failed once %d, dead %d\n", static_cast<int>(c.delivered), static_cast<int>(c.failed),
+              static_cast<int>(c.dead));
 }

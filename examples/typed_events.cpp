@@ -65,6 +65,6 @@ int main(int argc, char** argv) {
     box.start();  // as a service does: several threads call listeners at once
     while (store->inspect().counts().pending() > 0) std::this_thread::yield();
     box.stop();
-    std::printf("delivered %d\n", static_cast<int>(box.counters().succeeded));
+    std::printf("delivered %d\n", static_cast<int>(box.counters().delivered));
   }
 }

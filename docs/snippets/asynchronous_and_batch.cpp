@@ -90,7 +90,7 @@ void answer_later() {
   renderer shared;
   service s{thumbnails(shared)};
   s.write("thumbnail.wanted");
-  check(s.finish().succeeded == service::many, "every thumbnail is made");
+  check(s.finish().delivered == service::many, "every thumbnail is made");
 }
 
 // ---- Share a completion
@@ -158,7 +158,7 @@ void several_hands() {
         return s.settled();
       },
       "every call is answered");
-  check(s.finish().succeeded == service::many, "every quote is there");
+  check(s.finish().delivered == service::many, "every quote is there");
 }
 
 // ---- Receive many events in one call
@@ -226,7 +226,7 @@ void batches() {
   s.write("order.placed", R"({"order_id":"42"})", "order");
   s.write("order.placed", R"({"order_id":""})", "order");
   auto const counted = s.finish();
-  check(counted.succeeded == service::many && counted.died == service::many, "each has its own result there too");
+  check(counted.delivered == service::many && counted.dead == service::many, "each has its own result there too");
   check(shared.orders().size() == service::many, "and none is lost");
 }
 

@@ -105,7 +105,7 @@ void old_and_new_version() {
     old_version.writer().write(tx, "invoice.sent", "1");
     tx.commit();
   }
-  docs::wait_for([&] { return old_version.counters().deferred + new_version.counters().succeeded > 0; },
+  docs::wait_for([&] { return old_version.counters().deferred + new_version.counters().delivered > 0; },
                  "the event is deferred or delivered");
   check(store->inspect().counts().dead == 0, "the old version does not make it DEAD");
   check(old_version.stop() && new_version.stop(), "both nodes stop");
@@ -229,7 +229,7 @@ void codecs() {
   std::atomic<std::uint32_t> last = 0;
   service s{typed(grams, last)};
   s.write("parcel.shipped", R"({"parcel":"p","grams":2})", "parcel");
-  check(s.finish().succeeded == service::many && grams == 2 * service::many, "several threads decode at once");
+  check(s.finish().delivered == service::many && grams == 2 * service::many, "several threads decode at once");
   std::printf("codecs: structs, enums, bytes\n");
 }
 

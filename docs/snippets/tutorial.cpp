@@ -74,6 +74,6 @@ int main(int argc, char**) {
 
   box.stop();
   auto const c = box.counters();
-  std::printf("delivered %d, failed %d, dead %d\n", static_cast<int>(c.succeeded), static_cast<int>(c.failed),
-              static_cast<int>(c.died));
+  std::printf("delivered %d, failed %d, dead %d\n", static_cast<int>(c.delivered), static_cast<int>(c.failed),
+              static_cast<int>(c.dead));
 }

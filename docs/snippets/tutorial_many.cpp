@@ -21,7 +21,7 @@ int main() try {
   for (int i = 0; i < 200; ++i) lend(box.writer(), db, {"Hamlet's " + std::to_string(i), "Robert'); --"}, true);
   wait_until_settled(*store);
   docs::check(box.stop(), "the node stops in time");
-  std::printf("delivered %d\n", static_cast<int>(box.counters().succeeded));
+  std::printf("delivered %d\n", static_cast<int>(box.counters().delivered));
 } catch (std::exception const& e) {
   std::printf("does not hold: %s\n", e.what());
   return 1;

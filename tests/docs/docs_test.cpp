@@ -395,6 +395,9 @@ TEST(Docs, MetricsAreComplete) {
   for (auto const g : outbox::all_gauges()) gauges.push_back(outbox::full_name(g));
   EXPECT_EQ(column(rows_of("reference/metrics.md", "Counters"), 0), counters);
   EXPECT_EQ(column(rows_of("reference/metrics.md", "Gauges"), 0), gauges);
+  strings histograms;
+  for (auto const h : outbox::all_histograms()) histograms.push_back(outbox::full_name(h));
+  EXPECT_EQ(column(rows_of("reference/metrics.md", "Histograms"), 0), histograms);
 }
 
 TEST(Docs, ErrorsAreComplete) {
@@ -714,8 +717,7 @@ void expect_section(std::string const& section, std::string const& page = "refer
 }
 
 TEST(Docs, OptionsAreCompleteAndHaveTheDefaultsOfTheHeaders) {
-  expect_section<outbox::single_node_options>("single_node_options");
-  expect_section<outbox::multi_node_options>("multi_node_options");
+  expect_section<outbox::node_options>("node_options");
   expect_section<outbox::ordered_options>("ordered_options");
   expect_section<outbox::writer_only_options>("writer_only_options");
   expect_section<outbox::poll_options>("poll_options");

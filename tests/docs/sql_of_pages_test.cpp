@@ -61,7 +61,7 @@ void expect_that_it_replays(std::shared_ptr<store> const& table, std::function<v
   run("UPDATE outbox_event SET crashes = 4, locked_by = 'gone/1', locked_at = " + long_ago +
       ", lease_until = " + long_ago);
   box.run_until_idle();
-  ASSERT_EQ(box.counters().killed, 1U) << "the crashes are used up";
+  ASSERT_EQ(box.counters().claimed_dead, 1U) << "the crashes are used up";
 
   run("UPDATE outbox_event SET status = 0, done_at = NULL");
   box.run_until_idle();

@@ -204,8 +204,8 @@ void oracle::claimed(claim_request const& r, claim_reply const& reply) {
   for (auto const& k : reply.killed) {
     auto const& before = shadow_.at(k.id);
     seen_["killed by crashes"] += 1;
-    if (before.crashes + 1 < max_crashes_) broken("I3", k.id, "died before its crashes were used up");
-    if (of(k.id).companions != 0) broken("I3", k.id, "died of a crash that a neighbour may have caused");
+    if (before.crashes + 1 < max_crashes_) broken("I3", k.id, "is DEAD before its crashes were used up");
+    if (of(k.id).companions != 0) broken("I3", k.id, "is DEAD because of a crash that a neighbour may have caused");
     check_takeover(before, now);
     refresh(k.id, true);
   }
@@ -265,7 +265,7 @@ void oracle::check(core::engine const& e) {
                std::to_string(c.released) + " released + " + std::to_string(c.lost) + " lost + " +
                std::to_string(c.unconfirmed) + " unconfirmed + " + std::to_string(c.held) + " held");
   }
-  if (c.settled != c.succeeded + c.failed + c.deferred + c.died) broken("I13", "", "settlements do not add up");
+  if (c.settled != c.delivered + c.failed + c.deferred + c.dead) broken("I13", "", "settlements do not add up");
   // A claim that was under way when the dispatch lock was lost may come behind the next holder, who has ended our
   // leases.
   bool const undisturbed = lives_[s.incarnation].disturbed == instant{};

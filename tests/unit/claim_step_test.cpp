@@ -290,7 +290,7 @@ TEST_F(ClaimStep, I3_AtMaxCrashesTheRowIsDeadAndSaidSo) {
   }
   n.poll_all();
   EXPECT_EQ(db.row("poison").status, event_status::dead);
-  EXPECT_EQ(n.counters().killed, 1U);
+  EXPECT_EQ(n.counters().claimed_dead, 1U);
   EXPECT_THAT(n.log, ::testing::Contains(HasSubstr("error: event poison (t) is DEAD: 3 processes ended")));
 }
 
@@ -464,7 +464,7 @@ TEST_F(ClaimStep, I7_ARowThatFellDueAgainBeforeItsSettlementWasConfirmedIsANewCl
   EXPECT_EQ(db.row("a").status, event_status::delivered);
   auto const c = n.counters();
   EXPECT_EQ(c.unconfirmed, 1U);
-  EXPECT_EQ(c.succeeded, 1U);
+  EXPECT_EQ(c.delivered, 1U);
   EXPECT_EQ(c.held, 0U);
   EXPECT_EQ(c.own_rows_reclaimed, 0U);
 }

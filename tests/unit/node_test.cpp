@@ -379,7 +379,7 @@ TEST_F(Node, MetricsHearOfEverything) {
   n.stop();
   EXPECT_EQ(m->counts[counter::hot_enqueued], 1U);
   EXPECT_EQ(m->counts[counter::cold_enqueued], 1U);
-  EXPECT_EQ(m->counts[counter::dispatch_success], 2U);
+  EXPECT_EQ(m->counts[counter::delivered], 2U);
   EXPECT_EQ(m->gauges[gauge::held], 0);
   EXPECT_EQ(name(counter::hot_enqueued), "enqueue.hot");
   EXPECT_EQ(name(gauge::hot_queue_depth), "queue.hot.depth");

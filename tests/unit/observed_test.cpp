@@ -55,6 +55,20 @@ struct recording_metrics final : metrics {
   std::map<std::string, std::int64_t> gauges, most;
 };
 
+/// Keeps what has a route. Only for a node without threads.
+struct route_metrics final : metrics {
+  void add(counter c, std::uint64_t n) noexcept override { counters[{full_name(c), "all"}] += n; }
+  void add_for_route(counter c, std::uint64_t n, std::string_view route) noexcept override {
+    counters[{full_name(c), std::string{route}}] += n;
+  }
+  void set(gauge, std::int64_t) noexcept override {}
+  void observe(histogram h, double seconds, std::string_view route) noexcept override {
+    observed[{full_name(h), std::string{route}}].push_back(seconds);
+  }
+  std::map<std::pair<std::string, std::string>, std::uint64_t> counters;
+  std::map<std::pair<std::string, std::string>, std::vector<double>> observed;
+};
+
 class Observed : public ::testing::Test {
  protected:
   single_node_options options() {
@@ -94,6 +108,37 @@ class Observed : public ::testing::Test {
   std::vector<std::string> log;
   listeners l;
 };
+
+TEST_F(Observed, OutcomesAndDurationsHaveTheirRoute) {
+  l.on("paid",
+       [&](delivery const& d) -> result {
+         clock->advance(250ms);
+         if (d.id == "bad") return dead{"x"};
+         return done;
+       },
+       {.name = "billing"});
+  l.on("shipped", [](delivery const&) {});
+  auto const by_route = std::make_shared<route_metrics>();
+  auto o = options();
+  o.metrics = by_route;
+  auto n = single_node(std::move(o));
+  write(n, "late", "paid", {.occurred_at = clock->now() - 2s});
+  n.run_until_idle();
+  write(n, "bad", "paid", {.occurred_at = clock->now()});
+  write(n, "parcel", "shipped", {.occurred_at = clock->now() + 1h});
+  write(n, "nobody", "unknown");
+  n.run_until_idle();
+  using key = std::pair<std::string, std::string>;
+  EXPECT_EQ((by_route->counters.at(key{"outbox.dispatch.success", "billing"})), 1U);
+  EXPECT_EQ((by_route->counters.at(key{"outbox.dispatch.dead", "billing"})), 1U);
+  EXPECT_EQ((by_route->counters.at(key{"outbox.dispatch.success", "shipped"})), 1U);
+  EXPECT_EQ((by_route->counters.at(key{"outbox.dispatch.dead", ""})), 1U) << "no listener, so no route";
+  EXPECT_FALSE(by_route->counters.contains(key{"outbox.dispatch.success", "all"})) << "counted once";
+  EXPECT_THAT(by_route->observed.at(key{"outbox.delivery.seconds", "billing"}), ElementsAre(0.25, 0.25));
+  EXPECT_THAT(by_route->observed.at(key{"outbox.lag.seconds", "billing"}), ElementsAre(2.25)) << "not the dead one";
+  EXPECT_THAT(by_route->observed.at(key{"outbox.lag.seconds", "shipped"}), ElementsAre(0.0))
+      << "another clock runs ahead";
+}
 
 TEST_F(Observed, MetricsByTheirNames) {
   std::map<std::string, result> answers{

@@ -72,7 +72,7 @@ TEST(Options, EveryModeHasTheDefaultsOfItsRowInTheSeeds) {
 
 TEST(Metrics, NamesHaveThePrefix) {
   EXPECT_EQ(full_name(counter::hot_enqueued), "outbox.enqueue.hot");
-  EXPECT_EQ(full_name(counter::dispatch_dead, "orders.outbox"), "orders.outbox.dispatch.dead");
+  EXPECT_EQ(full_name(counter::dead, "orders.outbox"), "orders.outbox.dispatch.dead");
   EXPECT_EQ(full_name(gauge::oldest_lag_ms, "outbox", '_'), "outbox_lag_oldest_ms");
   EXPECT_EQ(full_name(gauge::held, ""), "held");
   for (auto const c : all_counters()) EXPECT_NE(name(c), "unknown");

@@ -238,7 +238,7 @@ TEST_F(RenewStep, R4_ARenewalDoesNotJudgeWhatTheSettlerHasTaken) {
   auto const renewed = n.core->ask(*renewal.request);
   n.core->apply(*renewal.request, renewed);
   n.core->apply(*settlement.request, settled);
-  EXPECT_EQ(n.counters().succeeded, 1U);
+  EXPECT_EQ(n.counters().delivered, 1U);
   EXPECT_EQ(n.counters().lost, 0U);
 }
 

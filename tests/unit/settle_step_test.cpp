@@ -32,7 +32,7 @@ TEST_F(SettleStep, R5_ABusyNodeSettlesManyInOneStatement) {
   n.asked.clear();
   EXPECT_TRUE(n.settle(false));
   EXPECT_THAT(n.asked, SizeIs(1));
-  EXPECT_EQ(n.counters().succeeded, 3U);
+  EXPECT_EQ(n.counters().delivered, 3U);
 }
 
 TEST_F(SettleStep, R5_AFlushDoesNotWait) {
@@ -54,7 +54,7 @@ TEST_F(SettleStep, R4_AFailedSettlementIsSentAgain) {
   n.advance(100ms);
   EXPECT_TRUE(n.settle());
   EXPECT_EQ(db.row("a").status, event_status::delivered);
-  EXPECT_EQ(n.counters().succeeded, 1U);
+  EXPECT_EQ(n.counters().delivered, 1U);
 }
 
 TEST_F(SettleStep, R4_ALostReplyIsCountedAsUnconfirmed) {
@@ -98,7 +98,7 @@ TEST_F(SettleStep, R5_ARefusedBatchIsSettledOneByOne) {
   EXPECT_TRUE(n.settle());
   EXPECT_FALSE(n.settle());
   EXPECT_THAT(n.asked, SizeIs(2)) << "one statement each";
-  EXPECT_EQ(n.counters().succeeded, 2U);
+  EXPECT_EQ(n.counters().delivered, 2U);
   EXPECT_EQ(n.counters().unconfirmed, 0U) << "refused means: no effect";
 }
 

@@ -40,7 +40,7 @@ TEST_F(Work, DoneIsDone) {
   auto const r = after(done);
   EXPECT_EQ(r.status, event_status::delivered);
   EXPECT_EQ(r.attempts, 0);
-  EXPECT_EQ(n.counters().succeeded, 1U);
+  EXPECT_EQ(n.counters().delivered, 1U);
 }
 
 TEST_F(Work, DeferIsNotCountedAndWaitsAsItSays) {

@@ -13,6 +13,7 @@ engine::engine(node_settings const& settings)
       leases_{settings_.lease.duration},
       routes_{*settings_.routes},
       random_{settings_.seed},
+      outcomes_(settings_.routes->count + 1),
       slots_{settings_.queue},
       load_{settings_.routes->count, settings_.queue.cold} {}
 

@@ -50,6 +50,14 @@ struct registration {
   std::optional<milliseconds> due_in{};            ///< The earliest delay of a delayed event.
 };
 
+/// The settled events of one route.
+struct route_outcomes {
+  std::uint64_t delivered = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t deferred = 0;
+  std::uint64_t dead = 0;
+};
+
 class engine {
  public:
   /// `settings` must outlive the engine.
@@ -119,6 +127,8 @@ class engine {
 
   // Views.
   [[nodiscard]] node_counters counters() const noexcept;
+  /// By the index of the route; the last entry is that of events without a listener.
+  [[nodiscard]] std::vector<route_outcomes> const& outcomes_by_route() const noexcept { return outcomes_; }
   [[nodiscard]] std::size_t hot_depth() const noexcept { return hot_.size(); }
   [[nodiscard]] std::size_t cold_depth() const noexcept { return cold_.size(); }
   [[nodiscard]] milliseconds oldest_lag() const noexcept { return oldest_lag_; }
@@ -195,7 +205,7 @@ class engine {
 
   // Settle and renew.
   void settled(ticket& t, bool applied, steady_time now);
-  void count_settled(settlement const& s) noexcept;
+  void count_settled(ticket const& t) noexcept;
   [[nodiscard]] steady_time end_what_is_late(steady_time now);
 
   // The store's health.
@@ -211,6 +221,7 @@ class engine {
   std::vector<note> notes_;
   std::vector<std::stop_source> stops_;
   node_counters counters_;
+  std::vector<route_outcomes> outcomes_;
 
   bool open_ = false;
   bool takes_over_ = true;  ///< What is committed is delivered here. False once a stop has released what was queued.

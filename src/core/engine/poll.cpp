@@ -138,7 +138,7 @@ std::size_t engine::apply_claim(claim_request const& claim, steady_time sent, cl
 
 void engine::note_dead_and_foreign(claim_reply const& reply) {
   for (auto const& k : reply.killed) {
-    counters_.killed += 1;
+    counters_.claimed_dead += 1;
     auto const why = k.why.empty() ? std::to_string(k.crashes) + " processes ended while they held it" : k.why;
     say(log_level::error, "event " + k.id + " (" + k.type + ") is DEAD: " + why, "killed");
   }

@@ -61,22 +61,31 @@ void engine::settled(ticket& t, bool applied, steady_time now) {
             (t.route == nullptr && !t.unreadable ? "; unroutable::defer would keep it for a node that has one" : ""),
         "dead");
   }
-  count_settled(s);
+  count_settled(t);
   remove(t);
 }
 
-void engine::count_settled(settlement const& s) noexcept {
+void engine::count_settled(ticket const& t) noexcept {
+  auto const& s = t.settlement;
   if (s.outcome == outcome::release) {
     counters_.released += 1;
     return;
   }
-  counters_.settled += 1;
-  switch (s.outcome) {
-    case outcome::delivered: counters_.succeeded += 1; break;
-    case outcome::retry: (s.counted > 0 ? counters_.failed : counters_.deferred) += 1; break;
-    case outcome::defer: counters_.deferred += 1; break;
-    case outcome::dead: counters_.died += 1; break;
-    case outcome::release: break;
+  auto& of_route = outcomes_[t.route == nullptr ? routes_.count : t.route->index];
+  auto const count = [&](std::uint64_t node_counters::*total, std::uint64_t route_outcomes::*part) {
+    counters_.settled += 1;
+    counters_.*total += 1;
+    of_route.*part += 1;
+  };
+  bool const is_failure = s.outcome == outcome::retry && s.counted > 0;
+  if (s.outcome == outcome::delivered) {
+    count(&node_counters::delivered, &route_outcomes::delivered);
+  } else if (s.outcome == outcome::dead) {
+    count(&node_counters::dead, &route_outcomes::dead);
+  } else if (is_failure) {
+    count(&node_counters::failed, &route_outcomes::failed);
+  } else {
+    count(&node_counters::deferred, &route_outcomes::deferred);
   }
 }
 

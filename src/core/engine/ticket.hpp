@@ -34,6 +34,7 @@ struct listener_call {
   bool counted = false;     ///< It counts against the limit of its route. Only between begin and end of a call.
   bool timed_out = false;   ///< It outlived its limit, so its result will be ignored. The ticket is finished or gone.
   bool stop_asked = false;  ///< `stop` was requested, or will be when the lock is released.
+  steady_time began{};      ///< When a worker took it.
   std::stop_source stop{std::nostopstate};
 };
 

@@ -70,7 +70,10 @@ ticket* engine::next_of(ticket_list& queue, steady_time now) {
 
 void engine::begin(ticket& t, steady_time now) {
   t.limit = end_of(timeout_of(t), now);
-  t.call = {.phase = listener_call::phase::on_worker, .counted = t.route != nullptr, .stop = std::stop_source{}};
+  t.call = {.phase = listener_call::phase::on_worker,
+            .counted = t.route != nullptr,
+            .began = now,
+            .stop = std::stop_source{}};
   if (t.call.counted) load_.call_began(*t.route);
   move_to(t, stage::running);
   if (t.limit < renewer_wakes_) signals_ |= signal_renew;

@@ -89,14 +89,17 @@ void node_core::tell_interceptors(delivery const& d, std::size_t begun, result c
 }
 
 void node_core::carry_out(assignment const& job) noexcept {
-  auto const finish = [&](ticket& t, verdict v) { with_engine([&](engine& e) { e.finish(t, std::move(v), now()); }); };
   if (job.first->route == nullptr || !job.first->route->batch) {
-    if (auto v = deliver(job.first)) finish(*job.first, std::move(*v));
+    if (auto v = deliver(job.first)) {
+      observe(*job.first, v->answer);
+      with_engine([&](engine& e) { e.finish(*job.first, std::move(*v), now()); });
+    }
     return;
   }
   std::vector<ticket_ptr> all{job.first};
   all.insert(all.end(), job.rest.begin(), job.rest.end());
   auto verdicts = deliver_batch(all);
+  for (std::size_t i = 0; i < all.size(); ++i) observe(*all[i], verdicts[i].answer);
   with_engine([&](engine& e) {
     for (std::size_t i = 0; i < all.size(); ++i) e.finish(*all[i], std::move(verdicts[i]), now());
   });
@@ -220,6 +223,7 @@ bool node_core::take_answer() noexcept {
   }
   auto& call = *one.front();
   tell_interceptors(call.what, call.begun, *call.answer);
+  observe(*call.ticket, *call.answer);
   with_engine([&](engine& e) { e.finish(*call.ticket, final_verdict(call), now()); });
   return true;
 }

@@ -1,29 +1,26 @@
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <outbox/metrics.hpp>
+
+#include "core/node/metrics_table.hpp"
 
 namespace outbox::inline v0 {
 
 metrics::~metrics() = default;
 
+void metrics::add_for_route(counter c, std::uint64_t n, std::string_view /*route*/) noexcept { add(c, n); }
+void metrics::observe(histogram /*h*/, double /*seconds*/, std::string_view /*route*/) noexcept {}
+
 std::string_view name(counter c) noexcept {
-  switch (c) {
-    case counter::hot_enqueued: return "enqueue.hot";
-    case counter::hot_dropped: return "enqueue.hot.dropped";
-    case counter::hot_skipped_delayed: return "enqueue.hot.skipped.delayed";
-    case counter::cold_enqueued: return "enqueue.cold";
-    case counter::dispatch_success: return "dispatch.success";
-    case counter::dispatch_failure: return "dispatch.failure";
-    case counter::dispatch_deferred: return "dispatch.deferred";
-    case counter::dispatch_dead: return "dispatch.dead";
-    case counter::killed: return "claim.killed";
-    case counter::released: return "settle.released";
-    case counter::lost: return "settle.lost";
-    case counter::unconfirmed: return "settle.unconfirmed";
-    case counter::timed_out: return "listener.timeout";
-    case counter::late_results: return "listener.late";
-    case counter::store_errors: return "store.errors";
-    case counter::isolated: return "claim.isolated";
+  auto const i = static_cast<std::size_t>(c);
+  return i < std::size(core::counter_table) ? core::counter_table[i].name : "unknown";
+}
+
+std::string_view name(histogram h) noexcept {
+  switch (h) {
+    case histogram::delivery_seconds: return "delivery.seconds";
+    case histogram::lag_seconds: return "lag.seconds";
   }
   return "unknown";
 }
@@ -48,23 +45,14 @@ std::string joined(std::string_view prefix, std::string_view name, char separato
   return text;
 }
 
-constexpr counter counters[] = {counter::hot_enqueued,
-                                counter::hot_dropped,
-                                counter::hot_skipped_delayed,
-                                counter::cold_enqueued,
-                                counter::dispatch_success,
-                                counter::dispatch_failure,
-                                counter::dispatch_deferred,
-                                counter::dispatch_dead,
-                                counter::killed,
-                                counter::released,
-                                counter::lost,
-                                counter::unconfirmed,
-                                counter::timed_out,
-                                counter::late_results,
-                                counter::store_errors,
-                                counter::isolated};
-static_assert(std::size(counters) == static_cast<std::size_t>(counter::isolated) + 1);
+constexpr auto counters = [] {
+  std::array<counter, std::size(core::counter_table)> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = core::counter_table[i].which;
+  return all;
+}();
+
+constexpr histogram histograms[] = {histogram::delivery_seconds, histogram::lag_seconds};
+static_assert(std::size(histograms) == static_cast<std::size_t>(histogram::lag_seconds) + 1);
 
 constexpr gauge gauges[] = {gauge::hot_queue_depth, gauge::cold_queue_depth, gauge::oldest_lag_ms, gauge::held};
 static_assert(std::size(gauges) == static_cast<std::size_t>(gauge::held) + 1);
@@ -74,7 +62,12 @@ static_assert(std::size(gauges) == static_cast<std::size_t>(gauge::held) + 1);
 std::string full_name(counter c, std::string_view prefix, char separator) { return joined(prefix, name(c), separator); }
 std::string full_name(gauge g, std::string_view prefix, char separator) { return joined(prefix, name(g), separator); }
 
+std::string full_name(histogram h, std::string_view prefix, char separator) {
+  return joined(prefix, name(h), separator);
+}
+
 std::span<counter const> all_counters() noexcept { return counters; }
 std::span<gauge const> all_gauges() noexcept { return gauges; }
+std::span<histogram const> all_histograms() noexcept { return histograms; }
 
 }  // namespace outbox::inline v0

@@ -7,6 +7,7 @@
 #include <outbox/version.hpp>
 
 #include "core/events/names_check.hpp"
+#include "core/node/metrics_table.hpp"
 
 namespace outbox::inline v0::core {
 namespace {
@@ -25,7 +26,12 @@ std::string about(node_settings const& s) {
 }  // namespace
 
 node_core::node_core(node_settings settings)
-    : settings_{std::move(settings)}, process_{::getpid()}, engine_{settings_}, log_{settings_.log, about(settings_)} {}
+    : settings_{std::move(settings)},
+      process_{::getpid()},
+      engine_{settings_},
+      log_{settings_.log, about(settings_)},
+      exported_outcomes_(settings_.routes->count + 1),
+      fresh_outcomes_(settings_.routes->count + 1) {}
 
 void node_core::notify(engine_lock& lock) noexcept {
   auto const signals = engine_.take_signals();
@@ -245,35 +251,50 @@ void node_core::export_metrics() noexcept {
   {
     std::lock_guard const lock{mutex_};
     c = engine_.counters();
+    fresh_outcomes_ = engine_.outcomes_by_route();  // of the same size, so nothing is allocated
     hot = engine_.hot_depth();
     cold = engine_.cold_depth();
     lag = engine_.oldest_lag();
   }
   auto& m = *settings_.metrics;
-  auto const add = [&](counter which, std::uint64_t node_counters::*field) {
-    if (c.*field > exported_.*field) m.add(which, c.*field - exported_.*field);
-  };
-  add(counter::hot_enqueued, &node_counters::hot_enqueued);
-  add(counter::hot_dropped, &node_counters::hot_dropped);
-  add(counter::hot_skipped_delayed, &node_counters::hot_skipped_delayed);
-  add(counter::cold_enqueued, &node_counters::cold_enqueued);
-  add(counter::dispatch_success, &node_counters::succeeded);
-  add(counter::dispatch_failure, &node_counters::failed);
-  add(counter::dispatch_deferred, &node_counters::deferred);
-  add(counter::dispatch_dead, &node_counters::died);
-  add(counter::killed, &node_counters::killed);
-  add(counter::released, &node_counters::released);
-  add(counter::lost, &node_counters::lost);
-  add(counter::unconfirmed, &node_counters::unconfirmed);
-  add(counter::timed_out, &node_counters::timed_out);
-  add(counter::late_results, &node_counters::late_results);
-  add(counter::store_errors, &node_counters::store_errors);
-  add(counter::isolated, &node_counters::isolated);
+  for (auto const& row : counter_table) {
+    if (!row.by_route && c.*row.field > exported_.*row.field) m.add(row.which, c.*row.field - exported_.*row.field);
+  }
+  export_outcomes();
   m.set(gauge::hot_queue_depth, static_cast<std::int64_t>(hot));
   m.set(gauge::cold_queue_depth, static_cast<std::int64_t>(cold));
   m.set(gauge::oldest_lag_ms, lag.count());
   m.set(gauge::held, static_cast<std::int64_t>(c.held));
   exported_ = c;
+}
+
+void node_core::export_outcomes() noexcept {
+  auto const add = [&](std::size_t i, std::string_view route) {
+    auto const one = [&](counter c, std::uint64_t route_outcomes::*field) {
+      auto const n = fresh_outcomes_[i].*field - exported_outcomes_[i].*field;
+      if (n > 0) settings_.metrics->add_for_route(c, n, route);
+    };
+    one(counter::delivered, &route_outcomes::delivered);
+    one(counter::failed, &route_outcomes::failed);
+    one(counter::deferred, &route_outcomes::deferred);
+    one(counter::dead, &route_outcomes::dead);
+  };
+  for (auto const& [type, by_aggregate] : settings_.routes->by_type) {
+    for (auto const& [aggregate, r] : by_aggregate) add(r.index, r.name);
+  }
+  add(settings_.routes->count, {});  // events without a listener
+  exported_outcomes_.swap(fresh_outcomes_);
+}
+
+void node_core::observe(ticket const& t, result const& r) noexcept {
+  if (!settings_.metrics) return;
+  using seconds = std::chrono::duration<double>;
+  std::string_view const route = t.route == nullptr ? std::string_view{} : std::string_view{t.route->name};
+  settings_.metrics->observe(histogram::delivery_seconds, seconds{now() - t.call.began}.count(), route);
+  if (!std::holds_alternative<done_t>(r.value())) return;
+  auto const due = std::max(t.event.occurred_at(), t.event.available_at().value_or(t.event.occurred_at()));
+  auto const lag = std::max<instant::duration>(settings_.clock->now() - due, {});
+  settings_.metrics->observe(histogram::lag_seconds, seconds{lag}.count(), route);
 }
 
 }  // namespace outbox::inline v0::core

@@ -173,6 +173,8 @@ class node_core : public std::enable_shared_from_this<node_core> {
   }
 
   void notify(engine_lock& lock) noexcept;
+  void export_outcomes() noexcept;
+  void observe(ticket const& t, result const& r) noexcept;  ///< Passes the durations of a call to the metrics object.
   [[nodiscard]] delivery delivery_of(ticket const& t) const;
   [[nodiscard]] bool intercept(delivery const& d, std::size_t& begun, std::optional<result>& instead);
   void tell_interceptors(delivery const& d, std::size_t begun, result const& r) noexcept;
@@ -199,7 +201,9 @@ class node_core : public std::enable_shared_from_this<node_core> {
 
   log_book log_;
   std::mutex metrics_mutex_;
-  node_counters exported_;
+  node_counters exported_;                         ///< What the metrics object knows.
+  std::vector<route_outcomes> exported_outcomes_;  ///< The same, for each route.
+  std::vector<route_outcomes> fresh_outcomes_;     ///< Only within `export_metrics`.
 };
 
 }  // namespace outbox::inline v0::core

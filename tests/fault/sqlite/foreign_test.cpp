@@ -307,7 +307,7 @@ TEST_F(Foreign, I1_ABlobForAnIdMakesARowDeadAndSpoilsNoOther) {
   EXPECT_EQ(shell("SELECT typeof(event_id), status, last_error FROM outbox_event ORDER BY seq;"),
             "blob|3|the row cannot be read: its event_id is a BLOB, it must be text\ntext|1|\n");
   EXPECT_THAT(log.text(), ::testing::HasSubstr("event X'61' (UserCreated) is DEAD: the row cannot be read"));
-  EXPECT_EQ(n.counters().killed, 1U);
+  EXPECT_EQ(n.counters().claimed_dead, 1U);
 }
 
 TEST_F(Foreign, I1_AnInstantThatCannotBeReadMakesARowDead) {

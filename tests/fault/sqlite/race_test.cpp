@@ -241,7 +241,7 @@ TEST_F(Race, DatabaseFileLockedForTenSeconds) {
   clock->advance(3s);
   settle();
   EXPECT_EQ(row("a").status, event_status::delivered);
-  EXPECT_EQ(counters().succeeded, 1U);
+  EXPECT_EQ(counters().delivered, 1U);
   EXPECT_EQ(counters().lost + counters().unconfirmed, 0U);
 }
 

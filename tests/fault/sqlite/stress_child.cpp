@@ -79,8 +79,8 @@ int main(int argc, char** argv) {
   }
   bool const drained = n.stop();
   auto const c = n.counters();
-  std::cout << c.hot_enqueued << ' ' << c.cold_enqueued << ' ' << c.succeeded << ' ' << c.failed << ' ' << c.deferred
-            << ' ' << c.died << ' ' << c.settled << ' ' << c.released << ' ' << c.lost << ' ' << c.unconfirmed << ' '
+  std::cout << c.hot_enqueued << ' ' << c.cold_enqueued << ' ' << c.delivered << ' ' << c.failed << ' ' << c.deferred
+            << ' ' << c.dead << ' ' << c.settled << ' ' << c.released << ' ' << c.lost << ' ' << c.unconfirmed << ' '
             << c.held << std::endl;
   return drained ? 0 : 1;
 }

@@ -15,12 +15,12 @@ namespace outbox {
 namespace {
 
 struct printed_counters {
-  std::uint64_t hot = 0, cold = 0, succeeded = 0, failed = 0, deferred = 0, died = 0, settled = 0, released = 0,
+  std::uint64_t hot = 0, cold = 0, delivered = 0, failed = 0, deferred = 0, dead = 0, settled = 0, released = 0,
                 lost = 0, unconfirmed = 0, held = 0;
 
   explicit printed_counters(std::string const& line) {
     std::istringstream in{line};
-    in >> hot >> cold >> succeeded >> failed >> deferred >> died >> settled >> released >> lost >> unconfirmed >> held;
+    in >> hot >> cold >> delivered >> failed >> deferred >> dead >> settled >> released >> lost >> unconfirmed >> held;
     EXPECT_TRUE(in) << "'" << line << "'";
   }
 };
@@ -39,17 +39,17 @@ TEST(Stress, I1_I2_I7_I13_ThreeProcessesOnOneFile) {
         std::vector<std::string>{OUTBOX_STRESS_CHILD, database, ledger, "p" + std::to_string(i), std::to_string(events),
                                  std::to_string(committed)}));
   }
-  std::uint64_t hot = 0, cold = 0, succeeded = 0, died = 0;
+  std::uint64_t hot = 0, cold = 0, delivered = 0, dead = 0;
   for (auto const& child : children) {
     printed_counters const c{child->line()};
     EXPECT_EQ(child->wait(), 0);
     EXPECT_EQ(c.hot + c.cold, c.settled + c.released + c.lost + c.unconfirmed + c.held) << "I13";
-    EXPECT_EQ(c.settled, c.succeeded + c.failed + c.deferred + c.died) << "I13";
+    EXPECT_EQ(c.settled, c.delivered + c.failed + c.deferred + c.dead) << "I13";
     EXPECT_EQ(c.lost, 0U) << "I7";
     hot += c.hot;
     cold += c.cold;
-    succeeded += c.succeeded;
-    died += c.died;
+    delivered += c.delivered;
+    dead += c.dead;
   }
   std::map<std::string, int> ends;
   std::uint64_t done_lines = 0;
@@ -59,9 +59,9 @@ TEST(Stress, I1_I2_I7_I13_ThreeProcessesOnOneFile) {
   EXPECT_EQ(ends.size(), committed) << "I1, I2";
   auto const counts = store->inspect().counts();
   EXPECT_EQ(counts.done + counts.dead, committed) << "I13";
-  EXPECT_EQ(counts.done, succeeded);
+  EXPECT_EQ(counts.done, delivered);
   EXPECT_EQ(counts.done, done_lines);
-  EXPECT_EQ(counts.dead, died);
+  EXPECT_EQ(counts.dead, dead);
   EXPECT_EQ(counts.pending(), 0U);
   EXPECT_GT(hot, 0U) << "the hot path was not used";
   EXPECT_GT(cold, 0U) << "the pollers were not used";
