@@ -1,4 +1,4 @@
-// Where the library gets its time from.
+// The clock of a node.
 #pragma once
 
 #include <chrono>
@@ -10,10 +10,10 @@ namespace outbox::inline v0 {
 /// A point in calendar time, UTC, with the precision that databases keep.
 using instant = std::chrono::sys_time<std::chrono::microseconds>;
 
-/// A point in the process's own time: what every deadline inside a node is measured with.
+/// A point in the process's own time. Deadlines inside a node are measured with it.
 using steady_time = std::chrono::steady_clock::time_point;
 
-/// The seam for time. Implementations must be safe to call from several threads.
+/// Gives a node its time, so that tests can replace it. Implementations must be thread-safe.
 ///
 /// A store whose database has a clock of its own does not use `now()`; SQLite and memory do.
 class OUTBOX_CORE_EXPORT clock {
@@ -23,8 +23,8 @@ class OUTBOX_CORE_EXPORT clock {
   clock& operator=(clock const&) = delete;
   virtual ~clock();
 
-  [[nodiscard]] virtual instant now() const noexcept = 0;
-  [[nodiscard]] virtual steady_time steady() const noexcept = 0;
+  [[nodiscard]] virtual instant now() const noexcept = 0;         ///< Calendar time. It may jump.
+  [[nodiscard]] virtual steady_time steady() const noexcept = 0;  ///< Never goes back.
 };
 
 /// The machine's clocks: `std::chrono::system_clock` and `std::chrono::steady_clock`.

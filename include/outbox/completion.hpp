@@ -1,4 +1,4 @@
-// The answer of a listener that does not wait for what it started.
+// How an asynchronous listener reports its result later.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace outbox::inline v0 {
 
 namespace detail {
 
-/// Where one answer goes. Told once: `answer` or `dropped`.
+/// Where one result goes. Either `answer` or `dropped` is called, once.
 class OUTBOX_CORE_EXPORT answer_slot {
  public:
   answer_slot() = default;
@@ -19,11 +19,11 @@ class OUTBOX_CORE_EXPORT answer_slot {
   answer_slot& operator=(answer_slot const&) = delete;
   virtual ~answer_slot();
 
-  /// Without `progress` the row remembers what it remembered.
+  /// If `progress` is empty, the stored progress is unchanged.
   virtual void answer(result&& r, std::optional<std::string>&& progress) noexcept = 0;
   virtual void dropped() noexcept = 0;
 
-  /// What is done so far, in case that the answer never comes.
+  /// Keeps what is done so far, in case the result never comes.
   virtual void remember(std::string&& progress) noexcept = 0;
 };
 
@@ -31,32 +31,31 @@ class OUTBOX_CORE_EXPORT answer_slot {
 
 class shared_completion;
 
-/// Given to an asynchronous listener, which answers by calling it: once, from any thread, during the call or after.
+/// An asynchronous listener receives it and calls it with the result: once, from any thread, during the call or later.
 ///
-/// Answering never blocks on I/O and never throws. One that is dropped without an answer means `failed`. The call's
-/// timeout runs until the answer; what comes later, or after the node has stopped, is ignored. It may outlive the node.
-/// Not for concurrent use itself: see `share()`.
+/// Use from one thread at a time; see `share()`. Calling it never blocks on I/O and never throws.
 ///
-/// What the listener was called with, the event struct and the `delivery`, ends with the call: copy what you need
-/// later.
+/// It may outlive the node. Destroying it without a result means `failed`. The timeout of the call runs until the
+/// result; a result that comes later, or after the node has stopped, is ignored. The event struct and the `delivery` of
+/// the call end with the call: copy what is needed later.
 class OUTBOX_CORE_EXPORT completion {
  public:
-  completion() noexcept = default;  ///< Empty: answers to nobody.
+  completion() noexcept = default;  ///< Empty: a result goes nowhere.
   explicit completion(std::unique_ptr<detail::answer_slot> slot) noexcept : slot_{std::move(slot)} {}
   completion(completion&&) noexcept = default;
   completion& operator=(completion&& other) noexcept;
   ~completion();
 
-  /// Answers. A second answer is ignored.
+  /// Reports the result. A second one is ignored.
   void operator()(result r) noexcept;
 
-  /// True while it owes an answer.
+  /// True until the result is reported.
   explicit operator bool() const noexcept { return slot_ != nullptr; }
 
-  /// For several hands, of which the first to answer counts.
+  /// Returns a completion that several threads may use; the first result counts.
   [[nodiscard]] shared_completion share() &&;
 
-  /// For a C callback's `void*`: what is released must be adopted, exactly once.
+  /// For the `void*` of a C callback. A released completion must be adopted exactly once.
   [[nodiscard]] void* release() noexcept { return slot_.release(); }
   [[nodiscard]] static completion adopt(void* released) noexcept;
 
@@ -64,8 +63,8 @@ class OUTBOX_CORE_EXPORT completion {
   std::unique_ptr<detail::answer_slot> slot_;
 };
 
-/// A completion that can be copied and used from several threads at once. It counts as dropped when the last copy is
-/// gone. One that was moved from does nothing.
+/// A completion that can be copied. Thread-safe. Destroying the last copy without a result means `failed`. One that was
+/// moved from does nothing.
 class OUTBOX_CORE_EXPORT shared_completion {
  public:
   explicit shared_completion(completion c);

@@ -1,4 +1,4 @@
-// One call of a listener: the event and the circumstances.
+// One call of a listener: the event and its circumstances.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,39 @@
 
 namespace outbox::inline v0 {
 
-/// hot: handed over by the commit in this process. cold: claimed from the table.
-enum class path { hot, cold };
+/// The way of an event to its listener.
+enum class path {
+  hot,   ///< The node that wrote the event took it over at commit.
+  cold,  ///< The poller claimed it from the table.
+};
 
-/// One call of a listener.
+/// What a listener is told about one call. It lives only during the call; a copy may live longer. A delivery can be
+/// copied but not assigned.
 struct delivery {
-  outbox::v0::event event;  ///< The event itself; cheap to copy.
-  std::string const&
-      id;  ///< The event's id, alive as long as `event` or a copy of it. Send it along: it is what receivers dedupe by.
-  std::int32_t attempt;       ///< 1 for the first try; grows with every counted failure.
-  std::int32_t max_attempts;  ///< A failure of this attempt number makes the event DEAD.
-  steady_time deadline;       ///< After this the call counts as failed and its result is ignored. Without a timeout:
-                              ///< `steady_time::max()`.
+  /// The event itself. Cheap to copy.
+  outbox::v0::event event;
+
+  /// The id of the event, valid for as long as `event` or a copy of it. Send it along, so that receivers can recognise
+  /// duplicates.
+  std::string const& id;
+
+  /// 1 for the first try. Grows with every counted failure.
+  std::int32_t attempt;
+
+  /// A failure of this attempt makes the event DEAD.
+  std::int32_t max_attempts;
+
+  /// After this the call counts as failed and its result is ignored. `steady_time::max()` if there is no timeout.
+  steady_time deadline;
+
+  /// Which way the event came.
   outbox::v0::path path;
-  bool maybe_duplicate;  ///< An earlier try may have had its effect: it failed, or its process ended in the middle.
-  std::stop_token stop;  ///< Fires when the result no longer counts: timeout, lost lease, or a node that stops now.
+
+  /// An earlier try may have had its effect: it failed, or its process ended during the call.
+  bool maybe_duplicate;
+
+  /// Fires when the result no longer counts: after a timeout, a lost lease, or when the node stops.
+  std::stop_token stop;
 };
 
 }  // namespace outbox::inline v0

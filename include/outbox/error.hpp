@@ -29,7 +29,7 @@ enum class errc {
 /// "invalid_event", "unavailable", …
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string_view name(errc code) noexcept;
 
-/// The one exception type of the library; what a caller can do next is asked with the predicates.
+/// The exception of the library. Its predicates tell the caller what to do next.
 class OUTBOX_CORE_EXPORT error : public std::runtime_error {
  public:
   error(errc code, std::string const& message, std::string sqlstate = {});
@@ -48,11 +48,11 @@ class OUTBOX_CORE_EXPORT error : public std::runtime_error {
   /// The event field or option at fault, as in "headers" or "poll.batch"; empty if the error is not about one.
   [[nodiscard]] std::string_view field() const noexcept { return field_; }
 
-  /// The database's five-letter code where it has one, else empty.
+  /// The five-letter code of the database, or empty if it has none.
   [[nodiscard]] std::string_view sqlstate() const noexcept { return sqlstate_; }
 
-  /// How many rows a call that works in batches had changed before it failed: those are committed and stay changed.
-  /// `dead_events::replay_all` and `node::purge_once` say it; else 0.
+  /// The number of rows that a call that works in batches had changed before it failed. They are committed and stay
+  /// changed. `dead_events::replay_all` and `node::purge_once` set it; otherwise it is 0.
   [[nodiscard]] std::uint64_t rows_changed() const noexcept { return rows_changed_; }
 
   /// The same error after that many rows. For functions that work in batches.

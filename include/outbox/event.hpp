@@ -20,7 +20,7 @@ namespace outbox::inline v0 {
 /// The aggregate type of an event that names none.
 inline constexpr std::string_view global_aggregate = "__GLOBAL__";
 
-/// Names and values that travel beside the payload. Sorted by name; a name occurs once.
+/// Names and values beside the payload. Sorted by name; a name occurs once.
 using headers = std::map<std::string, std::string, std::less<>>;
 
 /// The thing an event is about, as in {"order", "42"}.
@@ -29,42 +29,46 @@ struct aggregate {
   std::string id{};    ///< At most 128 characters. Empty: none.
 };
 
-/// Limits that an event is checked against when it is made. A node checks again with its own, so that a payload made
-/// under looser limits does not slip in. What a node may be given is bounded by what every store can keep.
+/// Limits that an event is checked against when it is made. `write()` compares its sizes with the limits of the node
+/// too. The ranges are what every store can keep.
 struct event_limits {
-  std::size_t payload_bytes = std::size_t{1} << 20;  ///< Default 1 MiB. 1 byte … 256 MiB.
-  std::size_t header_count = 64;                     ///< Default 64. 1 … 10,000.
+  std::size_t payload_bytes = std::size_t{1} << 20;  ///< Of the payload. Default 1 MiB. 1 byte … 256 MiB.
+  std::size_t header_count = 64;                     ///< Number of headers. Default 64. 1 … 10,000.
   std::size_t header_bytes = std::size_t{64} << 10;  ///< Names and values together. Default 64 KiB. 1 byte … 16 MiB.
   std::size_t json_depth = 512;  ///< Nesting of a JSON payload: databases recurse. Default 512. 1 … 5000.
 };
 
 /// Everything about an event that has a default.
 struct event_options {
-  /// Default: a new ULID, which grows within a process. Own ids: 1 … 36 characters, unique in the table.
+  /// The id of the event. Default: a new ULID, which grows within a process. Ids of the caller: 1 … 36 characters,
+  /// unique in the table.
   std::string id{};
 
-  /// Default: none, which is stored as `global_aggregate`.
+  /// The thing that the event is about. Default: none, which is stored as `global_aggregate`.
   outbox::v0::aggregate aggregate{};
 
   /// Passed through to the listener; the library does nothing with it. At most 64 characters. Default: none.
   std::string tenant{};
 
-  /// Default: none. A name must not be empty; neither names nor values may have CR, LF or NUL.
+  /// Names and values for the listener. Default: none. A name must not be empty; neither names nor values may have CR,
+  /// LF or NUL.
   outbox::v0::headers headers{};
 
   /// When it happened, by the caller's clock: data only, nothing is ordered or timed by it. Years 1 … 9999. Default:
   /// now by the machine's clock, whatever clock a node has.
   std::optional<instant> occurred_at{};
 
-  /// Not before this instant. Must not be before `occurred_at`, nor after year 9999. Default: at once. Excludes
-  /// `deliver_after`.
+  /// Delivered not before this instant. Must not be before `occurred_at`, nor after year 9999. Default: at once.
+  /// Excludes `deliver_after`.
   std::optional<instant> available_at{};
 
-  /// Not before this long after the insert, by the store's clock. 1 ms … 3650 days. Excludes `available_at`.
+  /// Delivered not before this long after the insert, by the store's clock. Default: at once. 1 ms … 3650 days.
+  /// Excludes `available_at`.
   std::optional<std::chrono::milliseconds> deliver_after{};
 
-  /// For whoever reads the events on and keeps an order by key, as a broker's partitions do: stored and handed to the
-  /// listener. `ordered` itself keeps one order for the whole table. At most 128 characters. Default: the aggregate.
+  /// Partition key for downstream consumers, such as the key of a Kafka message. Stored with the row and passed to the
+  /// listener. An `ordered` node does not use it, because it keeps the whole table in order. At most 128 characters.
+  /// Default: the aggregate.
   std::string ordering_key{};
 };
 
@@ -114,39 +118,39 @@ class json_text {
 
 /// The fields of an event as a store keeps them. Plain data: only `event` promises that it is valid.
 struct event_record {
-  std::string id;
-  std::string type;
-  outbox::v0::aggregate aggregate;
-  std::string tenant;
-  outbox::v0::headers headers;
-  std::string payload;
-  payload_kind kind = payload_kind::json;
-  std::size_t json_depth = 0;    ///< How deep a JSON payload nests.
-  std::size_t header_bytes = 0;  ///< The bytes of all names and values of the headers. `event` fills it in.
-  std::string content_type;
-  std::string ordering_key;
-  instant occurred_at{};
-  std::optional<instant> available_at;
-  std::optional<std::chrono::milliseconds> deliver_after;
+  std::string id;                          ///< Unique in the table.
+  std::string type;                        ///< Chooses the listener.
+  outbox::v0::aggregate aggregate;         ///< What the event is about.
+  std::string tenant;                      ///< Passed through.
+  outbox::v0::headers headers;             ///< Beside the payload.
+  std::string payload;                     ///< JSON text or bytes, as `kind` says.
+  payload_kind kind = payload_kind::json;  ///< How the payload is stored.
+  std::size_t json_depth = 0;              ///< How deep a JSON payload nests.
+  std::size_t header_bytes = 0;            ///< The bytes of all names and values of the headers. `event` fills it in.
+  std::string content_type;                ///< As in "application/json".
+  std::string ordering_key;                ///< For downstream consumers. Empty: the aggregate.
+  instant occurred_at{};                   ///< By the caller's clock.
+  std::optional<instant> available_at;     ///< Not delivered before this instant.
+  std::optional<std::chrono::milliseconds> deliver_after;  ///< Not delivered before this long after the insert.
 };
 
-/// An immutable, valid event. Copies share one block of memory, so they are cheap and safe to use from any thread.
+/// An immutable, valid event. Thread-safe. Copies share one block of memory, so they are cheap.
 ///
-/// One that was moved from has nothing left: it may be tested, assigned to and destroyed; `write()` refuses it.
+/// An event that was moved from may be tested, assigned to and destroyed; `write()` refuses it.
 class OUTBOX_CORE_EXPORT event {
  public:
-  /// An event with a JSON payload. Throws `error` (invalid_event, `field()`) if anything breaks a rule; so do all
-  /// makers.
+  /// Makes an event with a JSON payload. Throws `error` (invalid_event) if a field breaks a rule; `field()` names it.
   [[nodiscard]] static event json(std::string_view type, json_text payload, event_options options = {},
                                   event_limits const& limits = {});
 
-  /// An event with an opaque payload; `content_type` as in "application/protobuf", at most 128 characters.
+  /// Makes an event with an opaque payload. `content_type` is as in "application/protobuf", at most 128 characters.
+  /// Throws as `json` does.
   [[nodiscard]] static event bytes(std::string_view type, std::string payload, std::string content_type,
                                    event_options options = {}, event_limits const& limits = {});
   [[nodiscard]] static event bytes(std::string_view type, std::span<std::byte const> payload, std::string content_type,
                                    event_options options = {}, event_limits const& limits = {});
 
-  /// For stores: a row as it was found. Foreign writers make rows too, so nothing is checked.
+  /// For stores: makes an event of a row as it was found. Other programs write rows too, so nothing is checked.
   [[nodiscard]] static event restore(event_record record);
 
   [[nodiscard]] std::string const& id() const noexcept { return data_->id; }
@@ -163,13 +167,13 @@ class OUTBOX_CORE_EXPORT event {
   [[nodiscard]] std::optional<instant> available_at() const noexcept { return data_->available_at; }
   [[nodiscard]] std::optional<std::chrono::milliseconds> deliver_after() const noexcept { return data_->deliver_after; }
 
-  /// False only after it was moved from.
+  /// False only if the event was moved from.
   explicit operator bool() const noexcept { return data_ != nullptr; }
 
-  /// True if it asks to be delivered later than at once.
+  /// True if the event asks for a delay.
   [[nodiscard]] bool delayed() const noexcept;
 
-  /// What it weighs in a node's memory: payload, headers and names.
+  /// The bytes that it takes in the queues of a node: payload, headers and names.
   [[nodiscard]] std::size_t size_bytes() const noexcept;
 
   [[nodiscard]] event_record const& record() const noexcept { return *data_; }

@@ -1,4 +1,4 @@
-// One event for several listeners, each of which is repeated alone.
+// Several listeners for one event; a retry repeats only those that are not done.
 #pragma once
 
 #include <memory>
@@ -21,16 +21,20 @@ struct fan_out_child {
 
 }  // namespace detail
 
-/// Several listeners for one route: `fan_out<order_placed>{}.to("mail", …).to("audit", …)`; without a type, listeners
-/// that take the `delivery`.
+/// Several listeners for one route: `fan_out<order_placed>{}.to("mail", …).to("audit", …)`. Without a type, the
+/// listeners take the `delivery`.
 ///
-/// The row remembers by name which of them are done or dead, so that a retry repeats only the rest: a name means the
-/// same listener for as long as rows are pending. They are called one after the other, within the route's timeout; an
-/// asynchronous one may answer while the next is called. If any failed, the event failed; else if any deferred, it is
-/// deferred by the shortest delay; else if any is dead, it is DEAD.
+/// The row keeps the names of the listeners that are done or dead, so that a retry repeats only the rest. So a name
+/// must mean the same listener for as long as rows are pending. The node calls them one after the other, within the
+/// timeout of the route; an asynchronous one may answer while the next is called. If one failed, the event failed.
+/// Otherwise, if one deferred, the event is deferred by the shortest delay. Otherwise, if one is dead, the event is
+/// DEAD.
+///
+/// Use from one thread at a time. The node calls the listeners from several threads at once, for different events.
 template <class T = void>
 class fan_out {
  public:
+  /// Adds a listener. `listeners::on` checks the names and throws `error` (invalid_option).
   template <class F>
   fan_out& to(std::string name, F f) & {
     detail::check_listener<F, T>();

@@ -1,4 +1,4 @@
-// Hooks around writing and delivering: for audit, tracing, and whatever else runs through everything.
+// Hooks around writing and delivering, for audit and tracing.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,10 @@
 
 namespace outbox::inline v0 {
 
-/// Around `write()` and `write_all()`, once per call. Called on the caller's thread; several threads may call at once.
+/// Called around `write()` and `write_all()`, once per call.
+///
+/// It runs on the caller's thread, so it must be thread-safe if several threads write. The node and open transactions
+/// keep it alive.
 class OUTBOX_CORE_EXPORT writer_hook {
  public:
   writer_hook() = default;
@@ -19,27 +22,30 @@ class OUTBOX_CORE_EXPORT writer_hook {
   writer_hook& operator=(writer_hook const&) = delete;
   virtual ~writer_hook();
 
-  /// May change the events, add some, or return none: then nothing is written, and `write()` returns an id that tests
-  /// false. What it throws reaches the caller, and nothing was written.
+  /// May change the events, add events, or return none: then nothing is written, and `write()` returns an id that tests
+  /// false. An exception reaches the caller, and nothing is written.
   [[nodiscard]] virtual std::vector<event> before_write(std::vector<event> events) { return events; }
 
-  /// What the rest throws is logged and goes no further.
+  /// Called when the rows were inserted. An exception of this or of the following functions is logged and goes no
+  /// further.
   virtual void after_write(std::span<event const> /*events*/) {}
 
-  /// One of the two, when the transaction has ended; neither if its end is unknown, or if it cannot tell. Events that a
-  /// savepoint took back are not among those committed.
+  /// One of the two is called when the transaction has ended; neither if its end is unknown or cannot be observed.
+  /// Events that a savepoint took back are not among the committed ones.
   ///
-  /// They run on the thread that ended the transaction, inside its `commit()`, `rollback()` or destructor. The
+  /// It runs on the thread that ended the transaction, inside its `commit()`, `rollback()` or destructor. The
   /// connection is free by then, so the hook may use it: run statements, begin another transaction, write events and
   /// commit them, which calls the hook again. It must neither close the connection nor destroy the transaction that has
-  /// just ended. On a `PGconn*` they run while libpq delivers the result of COMMIT or ROLLBACK: the results of
+  /// just ended. On a `PGconn*` it runs while libpq delivers the result of COMMIT or ROLLBACK: the results of
   /// statements sent with it, as in "COMMIT; SELECT 1", are discarded if the hook sends anything. libpqxx begins no
   /// second transaction on a connection before its own `commit()` has returned.
   virtual void after_commit(std::span<event const> /*events*/) {}
   virtual void after_rollback(std::span<event const> /*events*/) {}
 };
 
-/// Around every delivery, whichever listener serves it. Called on the worker's thread; several at once.
+/// Called around every delivery, for all listeners.
+///
+/// It runs on the threads of the workers, so it must be thread-safe. The node keeps it alive.
 class OUTBOX_CORE_EXPORT interceptor {
  public:
   interceptor() = default;
@@ -47,14 +53,15 @@ class OUTBOX_CORE_EXPORT interceptor {
   interceptor& operator=(interceptor const&) = delete;
   virtual ~interceptor();
 
-  /// In order of registration, before a listener is looked for. What it throws is the answer in the listener's stead.
+  /// Called in the order of `interceptors`, before the listener. If it throws, the listener is not called and the
+  /// exception is treated as its result.
   virtual void before(delivery const& /*d*/) {}
 
-  /// In reverse order, with what came of it. What it throws is logged and goes no further.
+  /// Called in reverse order, with the result. An exception is logged and goes no further.
   virtual void after(delivery const& /*d*/, result const& /*r*/) {}
 };
 
-/// Interceptors of one function. Throw `error` (invalid_option) if it is empty.
+/// Make an interceptor of one function. Throw `error` (invalid_option) if the function is empty.
 [[nodiscard]] OUTBOX_CORE_EXPORT std::shared_ptr<interceptor> intercept_before(std::function<void(delivery const&)> f);
 [[nodiscard]] OUTBOX_CORE_EXPORT std::shared_ptr<interceptor> intercept_after(
     std::function<void(delivery const&, result const&)> f);

@@ -1,4 +1,17 @@
-// Listeners: who reacts to which event.
+// Listeners: which function handles which event.
+/// \file
+///
+///     outbox::listeners listeners;
+///     listeners.on<order_placed>(
+///         [&](order_placed const& e, outbox::delivery const& d) -> outbox::result {
+///           switch (carrier.book(e.order_id)) {
+///             case 429: return outbox::defer{30s, "carrier is throttling"};  // comes back, not counted
+///             case 503: return outbox::failed{"carrier is down"};            // counted, backs off; so does a throw
+///             case 422: return outbox::dead{"carrier rejected " + d.id};
+///             default: return outbox::done;
+///           }
+///         },
+///         {.name = "carrier", .timeout = 30s});
 #pragma once
 
 #include <chrono>
@@ -49,16 +62,20 @@ struct routes;
 
 }  // namespace detail
 
-/// Which listener serves which events. Filled before a node is made, then moved into it.
+/// The listeners of a node, by aggregate type and event type.
 ///
 /// There is one listener per (aggregate type, event type). A listener registered without an aggregate type serves every
 /// aggregate; one registered with it is the exact match and wins. `global_aggregate` ("__GLOBAL__") is an aggregate
-/// type like any other: it is the one of events that name none. A second registration for the same pair throws `error`
-/// (duplicate_route), a wrong option `error` (invalid_option). Not safe for concurrent use while it is filled.
+/// type like any other: events that name none have it. A listener returns nothing or a `result`. A listener whose last
+/// parameter is an `outbox::completion` is asynchronous: it returns nothing and answers later.
 ///
-/// A listener returns nothing or a `result`. One that takes an `outbox::completion` last is asynchronous: it returns
-/// nothing and answers later. Listeners are called by several threads at once. A function that is not there (a null
-/// pointer, an empty std::function) is refused with `error` (invalid_option) that names the route.
+/// Use from one thread at a time. The node calls the listeners from several threads at once.
+///
+/// Fill it before the node is made, then move it into the options. The node owns the functions and destroys them when
+/// it is destroyed.
+///
+/// Throws `error` (duplicate_route) for a second listener of the same pair, and (invalid_option) for a wrong option or
+/// an empty function (a null pointer, an empty std::function); the message names the route.
 class OUTBOX_CORE_EXPORT listeners {
  public:
   listeners();
@@ -108,7 +125,7 @@ class OUTBOX_CORE_EXPORT listeners {
   listeners& on(type_name aggregate_type, type_name event_type, fan_out<> several, route_options options = {});
 
   /// A listener that takes as many events as are waiting, up to `max_batch`: `f(std::span<delivery const>)` returns one
-  /// result per event, in order. What it throws, or another number of results, is a failure of them all.
+  /// result per event, in order. If it throws, or returns another number of results, all of them failed.
   template <class F>
   listeners& on_batch(type_name event_type, F f, route_options options = {}) {
     constexpr bool fits = std::is_invocable_r_v<std::vector<result>, F&, std::span<delivery const>>;

@@ -1,4 +1,4 @@
-// How the library speaks to whoever runs it.
+// The log of a node.
 #pragma once
 
 #include <functional>
@@ -7,17 +7,26 @@
 
 namespace outbox::inline v0 {
 
-/// debug: every step. info: a node started, stopped, took over. warning: the hot path was full, a lease was lost,
-/// the store does not answer, or answers again. error: an event died, or the store refused a request.
-enum class log_level { debug, info, warning, error };
+/// How important a line is.
+enum class log_level {
+  debug,    ///< Every step.
+  info,     ///< A node started, stopped or took over.
+  warning,  ///< The hot path was full, a lease was lost, the store does not answer or answers again.
+  error,    ///< An event is DEAD, or the store refused a request.
+};
 
+/// "debug", "info", "warning" or "error".
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string_view name(log_level level) noexcept;
 
-/// Called from the node's threads, or from whoever starts, stops or polls it, never from a writer's; one call at a time
-/// per node. It may call the node, as in `node.pause(…)`: lines logged in the meantime are passed to it after it
-/// returns. `message` is one line, begins with the names of the node and its table, and lives only during the call.
-/// Lines of the same kind are limited to ten in ten seconds; the next one says how many were left out. What it throws
-/// is swallowed: logging never harms delivery.
+/// Receives the lines of a log. `message` is one line, begins with the names of the node and its table, and lives only
+/// during the call.
+///
+/// The node's threads call it, and threads that start, stop or poll the node, but never a thread that writes events. A
+/// node makes one call at a time. The function may call the node, as in `node.pause(…)`: it receives lines that are
+/// logged meanwhile after it has returned.
+///
+/// Lines of the same kind are limited to ten in ten seconds; the next line gives the number of lines that were left
+/// out. An exception of the function is ignored.
 using log_function = std::function<void(log_level level, std::string_view message)>;
 
 /// The default: warnings and errors to standard error, one line each.

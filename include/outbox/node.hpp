@@ -1,4 +1,19 @@
 // A node: the running part of an outbox.
+/// \file
+///
+///     auto store = outbox::sqlite::open(path);
+///     auto box = outbox::single_node({.store = store, .listeners = std::move(listeners)});
+///     box.start();
+///
+///     outbox::sqlite::connection db{path};  // or the sqlite3* that you have
+///     db.execute("CREATE TABLE orders (id TEXT PRIMARY KEY)");
+///
+///     auto const place = [&](std::string const& id, bool commit) {
+///       outbox::sqlite::transaction tx{db};
+///       tx.execute("INSERT INTO orders VALUES (?)", id);
+///       box.writer().write(tx, order_placed{id, 1999}, {.aggregate = {"order", id}});
+///       if (commit) tx.commit();  // the listener runs microseconds later
+///     };
 #pragma once
 
 #include <chrono>
@@ -20,37 +35,39 @@ namespace core {
 class runtime;
 }
 
-/// How a node is. It is unhealthy while the store does not answer or refuses its requests, while every worker is stuck
-/// past its listener's timeout, and before `start()` and after `stop()`. A node notices that the store is gone when a
-/// request fails: after `poll.every` or a quarter of the lease, whichever is less, if nothing else happens.
+/// The health of a node. A node is unhealthy while the store does not answer or refuses its requests, while every
+/// worker is past the timeout of its listener, and before `start()` and after `stop()`. A node notices that the store
+/// is gone when a request fails: after `poll.every` or a quarter of the lease, whichever is less, if nothing else
+/// happens.
 struct node_health {
-  bool running = false;
-  bool active = false;  ///< False while a single node stands by for another.
+  bool running = false;  ///< Between `start()` and `stop()`.
+  bool active = false;   ///< It delivers. False while it stands by for another node.
 
-  /// A node that stands by is healthy; so is a `writer_only` node that was not started, because it needs no thread.
+  /// A standby is healthy. So is a `writer_only` node that was not started, because it needs no thread.
   bool healthy = false;
 
-  /// Empty if healthy. Else the cause, with the text of the error if the store is at fault.
+  /// Empty if healthy. Otherwise the cause, with the text of the error if the store is at fault.
   std::string reason{};
 
-  /// Ids of events that could not be claimed, up to 20 of them: a trigger of yours refuses the change. The
-  /// node delivers everything else and tries these again after a minute, then less and less often. They do not make it
-  /// unhealthy.
+  /// Ids of events that could not be claimed, at most 20: for example, a trigger of the application refuses the change.
+  /// The node delivers everything else. It tries these again after a minute, then less and less often. They do not make
+  /// it unhealthy.
   std::vector<std::string> isolated{};
 };
 
-/// Made by a factory below. Making one starts no thread.
+/// Delivers the events of one table. One of the functions below makes it; making it starts no thread.
 ///
-/// Threads: `start()` makes one per worker and one each to poll, settle and renew. All functions may be called from any
-/// thread.
+/// Thread-safe. `start()` makes one thread for each worker, one each to poll, settle and renew, and one to purge if the
+/// node purges.
 ///
-/// A listener, or another callback that the node calls, may call `stop()`: that only asks for the stop and returns
-/// false. The node then takes no more events. When it has finished what it has, it gives the dispatch lock back, so
-/// that another node can go on; `health()` says so. Somebody else must still call `stop()` or destroy the node. A
-/// listener may even destroy its own node: a thread of the library then ends it.
+/// The node keeps its store, metrics, clock and hooks alive. A listener, or another callback that the node calls, may
+/// call `stop()`: that only asks for the stop and returns false. The node then takes no more events. When it has
+/// finished what it holds, it gives the dispatch lock back, so that another node can go on; `health()` says so. Another
+/// thread must still call `stop()` or destroy the node. A listener may even destroy its own node: a thread of the
+/// library then ends it.
 ///
-/// A node that was moved from throws `error` (lifecycle). Of what may not throw, `wake()` does nothing and
-/// `incarnation()` is empty; `health()` says why it does not run.
+/// A node that was moved from throws `error` (lifecycle), except that `wake()` does nothing, `incarnation()` is empty
+/// and `health()` gives the reason.
 class OUTBOX_CORE_EXPORT node {
  public:
   node(node&&) noexcept;
@@ -60,13 +77,16 @@ class OUTBOX_CORE_EXPORT node {
   /// has not answered.
   ~node();
 
+  /// Returns a writer, which may outlive the node.
   [[nodiscard]] outbox::v0::writer writer() const;
 
-  /// Throws `error`: lifecycle if it was started or stopped before, mode_conflict if a live node of another mode is on
-  /// the table, unavailable if the store cannot be asked. What had been started is closed again.
+  /// Starts the threads. Throws `error` (lifecycle) if it was called before or the node was stopped, (mode_conflict) if
+  /// a live node of another mode works on the table, (unavailable) if the store does not answer or the system has no
+  /// more threads. A start that fails ends the threads that it started, leaves the table as it was, and never hangs.
+  /// After (unavailable) for want of threads, make a new node.
   void start();
 
-  /// `start()`, wait for the token, `stop()`.
+  /// Calls `start()`, waits for the token, and calls `stop()`.
   void run(std::stop_token token);
 
   /// Claims no more rows; events written from now on are left to other nodes. Until the deadline it lets queued events
@@ -81,38 +101,38 @@ class OUTBOX_CORE_EXPORT node {
   bool stop();
   bool stop(std::chrono::milliseconds timeout);
 
-  /// Looks at the table now: somebody wrote rows that this node was not told of.
+  /// Makes the poller look at the table now, for rows that this node was not told of.
   void wake() noexcept;
 
-  /// One claim now, by the calling thread; how many rows it brought: 0 also while it stands by, or while nothing more
-  /// fits. Throws `error`: lifecycle if not started, else what the store says.
+  /// Claims one batch on the calling thread. Returns the number of rows; 0 if the node stands by or its queues are
+  /// full. Throws `error` (lifecycle) if the node was not started, or the error of the store.
   std::size_t poll_once();
 
-  /// Deletes now what is past `purge.keep` (its default if the node has no `purge`), batch by batch; how many rows.
-  /// Works whether or not the node runs. Throws what the store says, with the number of rows that were deleted before
-  /// in `rows_changed()`, and `error` (invalid_option) on a writer_only node without `purge`.
+  /// Deletes the rows that are past `purge.keep` (its default if the node has no `purge`), batch by batch. Returns the
+  /// number of rows. Works whether or not the node runs. Throws the error of the store, with the number of rows that
+  /// were deleted before in `rows_changed()`, and `error` (invalid_option) on a writer_only node without `purge`.
   std::size_t purge_once();
 
-  /// Delivers nothing more of this type (and aggregate type, if one is given) until `resume()`: kept in the table, so
-  /// for every node, which learn of it within a quarter of their lease, and across restarts. Listeners that run finish;
-  /// writing goes on. False if it was so before. Throws what the store says, and `error` (invalid_option) for names
-  /// that no event can have.
+  /// Delivers no more events of this type (and aggregate type, if one is given) until `resume()`. The table keeps the
+  /// pause, so it holds for every node and across restarts; other nodes learn of it within a quarter of their lease.
+  /// Running listeners finish, and writing goes on. Returns false if nothing changed. Throws the error of the store,
+  /// and `error` (invalid_option) for names that no event can have.
   bool pause(route_pause const& what);
   bool resume(route_pause const& what);
   [[nodiscard]] std::vector<route_pause> paused() const;
 
-  /// For tests: does on the calling thread, without any other, what a started node would do now: polls, delivers,
-  /// settles, until nothing is due; how many deliveries. Listeners that answer later may be under way when it returns.
-  /// Only instead of `start()`. Throws `error`: lifecycle, also if there is no end to it.
+  /// For tests, instead of `start()`: polls, delivers and settles on the calling thread until nothing is due. Returns
+  /// the number of deliveries. Asynchronous listeners may still be under way when it returns. Throws `error`
+  /// (lifecycle) if the node was started or stopped, or if events keep coming for ever.
   std::size_t run_until_idle();
 
-  /// The dead events of the node's table; what is replayed, the node delivers at once.
+  /// The dead events of the node's table. The node delivers replayed events at once.
   [[nodiscard]] outbox::v0::dead_events dead_events() const;
 
-  [[nodiscard]] node_counters counters() const;
-  [[nodiscard]] node_health health() const;
+  [[nodiscard]] node_counters counters() const;  ///< What the node has counted since it was made.
+  [[nodiscard]] node_health health() const;      ///< Whether the node works, and if not, why.
 
-  /// "host:pid:random": what its tokens begin with.
+  /// "host:pid:random", unique among all nodes. The node's tokens begin with it.
   [[nodiscard]] std::string const& incarnation() const noexcept;
 
  private:
@@ -127,10 +147,17 @@ class OUTBOX_CORE_EXPORT node {
   std::unique_ptr<core::runtime> runtime_;
 };
 
-/// Throw `error` (invalid_option) naming the field.
+/// Makes the only active node of a table; a second one stands by. Throws `error` (invalid_option), which names the
+/// field, as do the others.
 [[nodiscard]] OUTBOX_CORE_EXPORT node single_node(single_node_options options);
+
+/// Makes one of many nodes that share a table.
 [[nodiscard]] OUTBOX_CORE_EXPORT node multi_node(multi_node_options options);
+
+/// Makes a node that delivers one event at a time in the order of writing; a second one stands by.
 [[nodiscard]] OUTBOX_CORE_EXPORT node ordered(ordered_options options);
+
+/// Makes a node that only writes.
 [[nodiscard]] OUTBOX_CORE_EXPORT node writer_only(writer_only_options options);
 
 }  // namespace outbox::inline v0

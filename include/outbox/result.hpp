@@ -1,4 +1,4 @@
-// What a listener answers, and what it may throw instead.
+// The result of a listener, and the exceptions that it may throw instead.
 #pragma once
 
 #include <chrono>
@@ -11,30 +11,29 @@
 
 namespace outbox::inline v0 {
 
-/// The event was dealt with: it becomes DONE.
+/// The listener is done with the event, which becomes DONE.
 struct done_t {};
 inline constexpr done_t done{};
 
-/// Not now: the event comes back after `delay`. Not counted as an attempt.
+/// Not now: the event comes back after `delay`. It is not counted as an attempt.
 struct defer {
   std::chrono::milliseconds delay{};  ///< If it is not positive: the `backoff.base` of the route.
-  std::string reason{};
+  std::string reason{};               ///< Stored with the row.
 };
 
-/// It failed: counted, and tried again after `after`, or after the route's backoff if that is empty; DEAD when the
-/// attempts are used up. An exception other than `permanent_failure` means the same. A negative `after` means no
-/// wait.
+/// The listener failed. The attempt is counted, and the event is tried again; it is DEAD when the attempts are used up.
+/// An exception other than `permanent_failure` means the same.
 struct failed {
-  std::string reason{};
-  std::optional<std::chrono::milliseconds> after{};
+  std::string reason{};                              ///< Stored with the row.
+  std::optional<std::chrono::milliseconds> after{};  ///< How long to wait. Default: the route's backoff. Negative: 0.
 };
 
-/// It will never work: the event becomes DEAD at once. Not counted.
+/// The listener will never succeed: the event becomes DEAD at once. The attempt is not counted.
 struct dead {
-  std::string reason{};
+  std::string reason{};  ///< Stored with the row.
 };
 
-/// What a listener answers.
+/// The result of a listener: one of the four above.
 class result {
  public:
   using value_type = std::variant<done_t, defer, failed, dead>;
@@ -51,7 +50,7 @@ class result {
   value_type value_;
 };
 
-/// Thrown by a listener: a counted failure, with a wait of its own if `after` is given.
+/// A listener throws it instead of returning `failed`.
 class OUTBOX_CORE_EXPORT failure : public std::runtime_error {
  public:
   explicit failure(std::string const& reason, std::optional<std::chrono::milliseconds> after = {});
@@ -63,7 +62,7 @@ class OUTBOX_CORE_EXPORT failure : public std::runtime_error {
   std::optional<std::chrono::milliseconds> after_;
 };
 
-/// Thrown by a listener: like `dead`, the event is DEAD at once.
+/// A listener throws it instead of returning `dead`.
 class OUTBOX_CORE_EXPORT permanent_failure : public std::runtime_error {
  public:
   explicit permanent_failure(std::string const& reason);

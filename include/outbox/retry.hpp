@@ -1,4 +1,4 @@
-// When a failed event is tried again, and how often.
+// How often a failed event is tried again, and when.
 #pragma once
 
 #include <chrono>
@@ -24,18 +24,19 @@ struct backoff {
   [[nodiscard]] OUTBOX_CORE_EXPORT std::chrono::milliseconds delay(std::int32_t failures, double jitter) const noexcept;
 };
 
-/// How often, and how patiently.
+/// How often a failed event is tried, and how long it waits in between.
 struct retry_policy {
   /// The event is DEAD after this many counted failures. Default 10. 1 means: no second try. 1 … 1,000,000.
   std::int32_t max_attempts = 10;
 
+  /// How long an event waits after a failure.
   outbox::v0::backoff backoff{};
 
-  /// A wait of your own: how long an event waits after failure number `failures` (1 = the first). Default: none, the
-  /// backoff decides. What it returns is taken as it is, without jitter; negative means at once, and more than ten
-  /// years means ten years. If it throws, the backoff decides. A `failed` or `failure` with a wait of its own comes
-  /// first. It runs while the node holds its lock, so it must be quick and must not call the node. Nodes that share a
-  /// policy may call it at the same time.
+  /// Replaces the backoff: returns how long an event waits after failure number `failures` (1 = the first). Default:
+  /// none. The value is used without jitter; negative means at once, and more than ten years means ten years. If it
+  /// throws, the backoff decides. A `failed` or `failure` with a wait of its own comes first. It runs while the node
+  /// holds its lock, so it must be quick and must not call the node. Nodes that share a policy may call it at the same
+  /// time.
   std::function<std::chrono::milliseconds(std::int32_t failures)> delay{};
 
   /// What `delay` returns, or the backoff for a `jitter` in [0, 1).

@@ -1,6 +1,19 @@
 // Help for tests of your own: a clock that stands still, what was delivered and written, and a store that fails on
 // demand. Together with `memory::open()` and `node::run_until_idle()` a test needs no thread and no waiting: see
 // examples/test_a_listener.cpp.
+/// \file
+///
+///     TEST_F(InvoiceListener, WaitsAnHourForABusyBank) {
+///       the_bank.status = 429;
+///       write("2030-1");
+///       box.run_until_idle();
+///       the_bank.status = 200;
+///       clock->advance(59min);
+///       EXPECT_EQ(box.run_until_idle(), 0U);
+///       clock->advance(1min);
+///       EXPECT_EQ(box.run_until_idle(), 1U);
+///       EXPECT_EQ(row("2030-1").attempts, 0) << "a deferral is not counted";
+///     }
 #pragma once
 
 #include <chrono>
@@ -127,7 +140,7 @@ class OUTBOX_TESTING_EXPORT faulty_store final : public spi::forwarding_store {
   /// The calls that took no effect yet.
   [[nodiscard]] std::size_t late() const noexcept;
 
-  /// Lets the oldest late call take effect; what it throws or returns is nobody's any more. False if there is none.
+  /// Lets the oldest late call take effect; its result or exception is discarded. Returns false if there is none.
   bool run_late();
 
   spi::claim_reply claim(spi::claim_request const& request) override;

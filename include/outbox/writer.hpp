@@ -1,4 +1,13 @@
 // The writer: all that business code needs.
+/// \file
+///
+///     outbox::memory::transaction tx{*store};
+///     auto const writer = box.writer();
+///     writer.write(tx, user_registered{"Ada", 36});
+///     writer.write(tx, temperature{21.5});
+///     writer.write(tx, order_event::placed, R"({"id":42})");
+///     writer.write(tx, order_event::placed, R"({"id":43})", {.aggregate = {"audit", "43"}});
+///     tx.commit();
 #pragma once
 
 #include <concepts>
@@ -76,7 +85,7 @@ class OUTBOX_CORE_EXPORT writer {
     return write_many(join(tx), events);
   }
 
-  /// The node's limits, for whoever makes events beforehand.
+  /// The node's limits, for code that makes events beforehand.
   [[nodiscard]] event_limits const& limits() const noexcept;
 
  private:

@@ -92,13 +92,49 @@ std::vector<code_block> blocks_of(fs::path const& page, strings& prose) {
   return blocks;
 }
 
-TEST(Docs, EveryCppBlockIsAnExcerptOfAProgramThatIsBuilt) {
-  std::vector<strings> programs;
-  for (auto const* directory : {"docs/snippets", "examples"}) {
-    for (auto const& file : files_below(root() / directory, {".cpp", ".hpp"})) {
-      programs.push_back(normalised(lines_of(file)));
+// The programs that code to copy is taken from.
+class built_programs {
+ public:
+  built_programs() {
+    for (auto const* directory : {"docs/snippets", "examples"}) {
+      for (auto const& file : files_below(root() / directory, {".cpp", ".hpp"})) {
+        programs_.push_back(normalised(lines_of(file)));
+      }
     }
   }
+  void expect_excerpt(fs::path const& where, strings const& lines) const {
+    auto const code = normalised(lines);
+    ASSERT_FALSE(code.empty()) << shown(where) << " has an empty block";
+    EXPECT_TRUE(std::ranges::any_of(
+        programs_, [&](strings const& program) { return !std::ranges::search(program, code).empty(); }))
+        << shown(where) << ": the block that begins with\n  " << code.front()
+        << "\nis no excerpt of a file under docs/snippets or examples";
+  }
+
+ private:
+  std::vector<strings> programs_;
+};
+
+// The comment of a file shows how it is used.
+TEST(Docs, EveryExampleAtTheTopOfAHeaderIsAnExcerptOfAProgramThatIsBuilt) {
+  built_programs const programs;
+  std::string const mark = "///     ";
+  int checked = 0;
+  for (auto const& file : files_below(root() / "include", {".hpp"})) {
+    strings example;
+    for (auto const& line : lines_of(file)) {
+      if (line.starts_with("#pragma once")) break;
+      if (line.starts_with(mark)) example.push_back(line.substr(mark.size()));
+    }
+    if (example.empty()) continue;
+    ++checked;
+    programs.expect_excerpt(file, example);
+  }
+  EXPECT_GE(checked, 4) << "the headers that people open first have lost their examples";
+}
+
+TEST(Docs, EveryCppBlockIsAnExcerptOfAProgramThatIsBuilt) {
+  built_programs const programs;
   int checked = 0;
   for (auto const& page : pages()) {
     strings prose;
@@ -106,12 +142,7 @@ TEST(Docs, EveryCppBlockIsAnExcerptOfAProgramThatIsBuilt) {
       EXPECT_NE(block.language, "c++") << shown(page) << ": write ```cpp";
       if (block.language != "cpp") continue;
       ++checked;
-      auto const code = normalised(block.lines);
-      ASSERT_FALSE(code.empty()) << shown(page) << " has an empty block";
-      EXPECT_TRUE(std::ranges::any_of(
-          programs, [&](strings const& program) { return !std::ranges::search(program, code).empty(); }))
-          << shown(page) << ": the block that begins with\n  " << code.front()
-          << "\nis no excerpt of a file under docs/snippets or examples";
+      programs.expect_excerpt(page, block.lines);
     }
   }
   EXPECT_GT(checked, 20) << "the pages have lost their code";
