@@ -14,7 +14,8 @@ namespace outbox::inline v0::core {
 
 class node_core;
 
-/// Guarded by the node's lock, but for what is const. It knows the node only weakly: a completion may outlive it.
+/// Guarded by the engine's lock, except the const members. It holds the node weakly, because a completion may outlive
+/// the node.
 struct async_call {
   async_call(std::weak_ptr<node_core> c, ticket_ptr t, delivery const& d)
       : core{std::move(c)}, ticket{std::move(t)}, what{d} {}
@@ -22,10 +23,10 @@ struct async_call {
   std::weak_ptr<node_core> const core;
   ticket_ptr const ticket;
   delivery const what;
-  std::size_t begun = 0;  ///< How many interceptors want to hear of the end.
+  std::size_t begun = 0;  ///< The number of interceptors whose `after` is to be called.
   std::optional<result> answer;
   std::optional<std::string> progress;
-  bool returned = false;  ///< The listener's function has; until then a drop is not final.
+  bool returned = false;  ///< The listener's function has returned; until then a drop is not final.
   bool dropped = false;   ///< Without an answer.
 };
 

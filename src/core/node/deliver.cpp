@@ -62,7 +62,7 @@ delivery node_core::delivery_of(ticket const& t) const {
           .stop = t.call.stop.get_token()};
 }
 
-// True if the listener is to be called; else what was thrown stands in its stead.
+// Returns true if the listener is to be called. Otherwise the exception of an interceptor is the result.
 bool node_core::intercept(delivery const& d, std::size_t& begun, std::optional<result>& instead) {
   try {
     for (auto const& i : settings_.interceptors) {

@@ -67,7 +67,7 @@ bool runtime::on_own_thread() const noexcept { return thread_of == this; }
 
 void runtime::start() {
   gate::passage const life{life_};
-  own_thread const mine{this};  // a callback of the user's may call stop()
+  own_thread const mine{this};  // a callback of the application may call stop()
   if (phase_ != phase::made) {
     throw error{errc::lifecycle,
                 phase_ == phase::running ? "start() was called before" : "start() after stop(): make a new node"};
@@ -160,7 +160,7 @@ void runtime::abandon_open_calls() {
 // Announced first and checked second: of two nodes that start at once, at least one sees the other.
 void runtime::heartbeat() {
   auto const self = core_->self(0);
-  if (self.mode == node_mode::writer_only) return;  // it dispatches nothing: nobody need know of it
+  if (self.mode == node_mode::writer_only) return;  // it dispatches nothing, so no node needs to know of it
   core_->store().heartbeat(self);
   auto const exclusive = [](node_mode m) { return m == node_mode::single_node || m == node_mode::ordered; };
   for (auto const& other : core_->store().inspect().nodes()) {
@@ -283,13 +283,13 @@ void runtime::renew() {
   core_->farewell();
 }
 
-// A listener has called stop(), and nobody else may do so for a long time: another node should not have to wait for
+// A listener has called stop(), and no other thread may do so for a long time. Another node should not have to wait for
 // that. When nothing is left to do here, this one leaves the table.
 void runtime::end_by_request() {
   bool const late = clock::now() >= *asked_;
   bool const over = core_->with_engine([&](engine& e) {
     if (late) e.release_queued(core_->now());
-    // A request for the dispatch lock that is under way would bring it when nobody gives it back any more.
+    // A request for the dispatch lock that is under way would bring the lock when no thread gives it back any more.
     return e.drained() && e.unsettled() == 0 && !e.poll_busy() && (late || e.open_births() == 0);
   });
   if (!over) return;
@@ -441,7 +441,7 @@ bool runtime::stop(milliseconds drain) {
   auto const deadline = clock::now() + std::clamp<milliseconds>(drain, milliseconds{0}, longest_drain);
   gate::passage const life{life_, deadline + grace};
   if (!life) return false;      // another thread starts or stops it
-  own_thread const mine{this};  // a callback of the user's may call stop() again, on this thread
+  own_thread const mine{this};  // a callback of the application may call stop() again, on this thread
   if (phase_ == phase::made) {
     phase_ = phase::stopped;
     return true;

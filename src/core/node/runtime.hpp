@@ -17,8 +17,8 @@
 
 namespace outbox::inline v0::core {
 
-/// Closing order: purger, poller, workers, settler, renewer; the last two only after the last running listener. All
-/// that is said to the store is said by these threads, so `stop()` never waits for a store beyond its deadline.
+/// Threads end in this order: purger, poller, workers, settler, renewer; the last two only after the last running
+/// listener. Only these threads talk to the store, so `stop()` never waits for a store beyond its deadline.
 class runtime {
  public:
   explicit runtime(std::shared_ptr<node_core> core);
@@ -33,7 +33,7 @@ class runtime {
   /// Why it does not run, or empty. A node that only writes needs no thread.
   [[nodiscard]] std::string not_running() const;
 
-  /// True on a thread of this node, and within a callback of the user's that `stop()` calls.
+  /// True on a thread of this node, and within a callback of the application that `stop()` calls.
   [[nodiscard]] bool on_own_thread() const noexcept;
   std::size_t poll_once();
   std::size_t run_until_idle();
@@ -42,8 +42,8 @@ class runtime {
   enum class phase { made, stepped, running, stopping, stopped };
   using clock = std::chrono::steady_clock;  ///< Stopping takes real time, whatever clock the node has.
 
-  /// For one at a time, with a limit to the wait. A std::timed_mutex would do, but the thread sanitizer of g++ 12 does
-  /// not understand it.
+  /// Lets one thread in at a time, with a limit to the wait. A std::timed_mutex would do, but the thread sanitizer of
+  /// g++ 12 does not understand it.
   class gate {
    public:
     class passage {
