@@ -17,12 +17,9 @@ class Foreign : public StoreContract<Backend> {
 
 TYPED_TEST_SUITE(Foreign, Stores, store_name);
 
-inline constexpr char const* unreachable = "no other program can reach this store";
-inline constexpr char const* no_triggers = "this store has no triggers";
-
 TYPED_TEST(Foreign, I7_ARowThatAnotherProgramLockedIsLeftForALease) {
   this->put({"a", "b"});
-  if (!this->lock("a")) GTEST_SKIP() << unreachable;
+  if (!this->lock("a")) GTEST_SKIP() << no_foreign_sql;
   auto const first = this->claim("n/1");
   EXPECT_THAT(this->ids(first), ElementsAre("b"));
   EXPECT_EQ(first.foreign_owner, "java-1");
@@ -38,7 +35,7 @@ TYPED_TEST(Foreign, I7_ARowThatAnotherProgramLockedIsLeftForALease) {
 
 TYPED_TEST(Foreign, I5_InOrderItHoldsUpWhatFollows) {
   this->put({"a", "b"});
-  if (!this->lock("a")) GTEST_SKIP() << unreachable;
+  if (!this->lock("a")) GTEST_SKIP() << no_foreign_sql;
   this->backend_.wait_for_earlier_transactions();
   auto r = this->request("n/1");
   r.in_order = true;
@@ -50,7 +47,7 @@ TYPED_TEST(Foreign, I5_InOrderItHoldsUpWhatFollows) {
 
 TYPED_TEST(Foreign, ALockWithoutATimeIsNone) {
   this->put({"a"});
-  if (!this->lock("a", "NULL")) GTEST_SKIP() << unreachable;
+  if (!this->lock("a", "NULL")) GTEST_SKIP() << no_foreign_sql;
   EXPECT_THAT(this->ids(this->claim("n/1")), ElementsAre("a"));
   EXPECT_EQ(this->row("a").crashes, 0);
 }
@@ -103,7 +100,7 @@ TYPED_TEST(Foreign, I5_InOrderItHoldsUpWhatFollowsAndIsAnError) {
 
 TYPED_TEST(Foreign, R13_NorDoesOneThatCannotDie) {
   this->put_owned(json_event("bad"), "node/0");
-  if (!this->backend_.foreign("UPDATE {table} SET crashes = 4")) GTEST_SKIP() << unreachable;
+  if (!this->backend_.foreign("UPDATE {table} SET crashes = 4")) GTEST_SKIP() << no_foreign_sql;
   this->expire();
   this->put({"a"});
   ASSERT_TRUE(this->backend_.refuse_changes_of("bad"));

@@ -59,6 +59,7 @@ TYPED_TEST(Insert, I2_RolledBackIsNeverSeen) {
 }
 
 TYPED_TEST(Insert, I2_SavepointTakesOnlyItsRowsAlong) {
+  if (!this->backend_.has_savepoints()) GTEST_SKIP() << no_savepoints;
   auto tx = this->backend_.begin();
   auto const a = json_event("a");
   auto const b = json_event("b");
@@ -118,6 +119,7 @@ TYPED_TEST(Insert, TransactionOfAnotherKindIsRefused) {
 
 TYPED_TEST(Insert, TransactionOfAnotherDatabaseIsRefused) {
   auto const other = this->backend_.other();
+  if (!other) GTEST_SKIP() << no_other_database;
   auto tx = other->begin();
   auto const e = json_event("a");
   insertion const row{&e};
@@ -169,6 +171,7 @@ TYPED_TEST(Insert, DestroyedTransactionIsRolledBack) {
 }
 
 TYPED_TEST(Insert, I2_ObserverHearsWhichRowsASavepointTook) {
+  if (!this->backend_.has_savepoints()) GTEST_SKIP() << no_savepoints;
   auto tx = this->backend_.begin();
   auto const a = json_event("a");
   auto const b = json_event("b");
@@ -184,6 +187,7 @@ TYPED_TEST(Insert, I2_ObserverHearsWhichRowsASavepointTook) {
 }
 
 TYPED_TEST(Insert, I2_ARowOfTheSameIdWrittenAfterASavepointIsAnotherRow) {
+  if (!this->backend_.has_savepoints()) GTEST_SKIP() << no_savepoints;
   auto tx = this->backend_.begin();
   auto const a = json_event("a");
   insertion const first{&a, "n/1", lease};

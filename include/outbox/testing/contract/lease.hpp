@@ -26,7 +26,7 @@ TYPED_TEST(Lease, RenewalIsSeenByOtherDispatchersToo) {
   auto const row = this->claim_one("n/1");
   this->advance(20s);
   auto const before = this->backend_.locked_at("a");
-  if (before.empty()) GTEST_SKIP() << "nobody else sees these rows";
+  if (before.empty()) GTEST_SKIP() << no_locked_at;
   ASSERT_TRUE(this->renew(row));
   EXPECT_GT(this->backend_.locked_at("a"), before);
   EXPECT_EQ(this->row("a").locked_by, "n/1");

@@ -68,7 +68,7 @@ TYPED_TEST(Operator, I12_ARowWithoutAnEndIsPurgedByItsBeginning) {
   }
   for (auto const* id : {"young dead", "young done"}) this->put(json_event(id));
   if (!this->backend_.foreign("UPDATE {table} SET status = CASE WHEN event_id LIKE '%dead%' THEN 3 ELSE 1 END")) {
-    GTEST_SKIP() << "no other program writes to this store";
+    GTEST_SKIP() << no_foreign_sql;
   }
   this->backend_.foreign("UPDATE {table} SET inserted_at = NULL WHERE event_id LIKE '%unknown%'");
   auto const left = [&](bool dead) {
@@ -91,7 +91,7 @@ TYPED_TEST(Operator, ARowOfAnUnknownStatusIsLeftAlone) {
   this->put({"a"});
   auto const held = this->claim_one("n/1");
   if (!this->backend_.foreign("UPDATE {table} SET status = 4")) {
-    GTEST_SKIP() << "no other program writes to this store";
+    GTEST_SKIP() << no_foreign_sql;
   }
   for (auto const what : {outcome::delivered, outcome::retry, outcome::defer, outcome::dead, outcome::release}) {
     EXPECT_FALSE(this->settle(held, what));
@@ -108,7 +108,7 @@ TYPED_TEST(Operator, ARowOfAnUnknownStatusIsLeftAlone) {
 TYPED_TEST(Operator, ADeadRowWithoutAnEndIsReplayed) {
   this->put({"a", "b"});
   if (!this->backend_.foreign("UPDATE {table} SET status = 3, last_error = 'by hand'")) {
-    GTEST_SKIP() << "no other program writes to this store";
+    GTEST_SKIP() << no_foreign_sql;
   }
   auto const began = this->row("a").inserted_at;
   EXPECT_EQ(this->s().replay_some({}, began, 10), 1U) << "the other one came later";

@@ -27,6 +27,7 @@ TYPED_TEST(Order, I5_LowestSeqFirst) {
 }
 
 TYPED_TEST(Order, I5_AsTheyWereWrittenWhateverSavepointsAreSet) {
+  if (!this->backend_.has_savepoints()) GTEST_SKIP() << no_savepoints;
   auto const a = json_event("a");
   auto const b = json_event("b");
   auto const c = json_event("c");
@@ -207,7 +208,7 @@ TYPED_TEST(Pause, NamesThatNoEventCanHaveAreRefused) {
 TYPED_TEST(Pause, EntriesThatMakeNoSenseHoldUpNothing) {
   auto const entries =
       R"([{"event_type":"a\u0000b","aggregate_type":""}, {"event_type":""}, {"event_type":7}, "mail", {"event_type":"mail"}])";
-  if (!this->backend_.overwrite_pauses(entries)) GTEST_SKIP() << "this store keeps no text";
+  if (!this->backend_.overwrite_pauses(entries)) GTEST_SKIP() << no_text_of_pauses;
   EXPECT_THAT(this->s().pauses(), ElementsAre(route_pause{"mail", ""}));
   EXPECT_EQ(this->s().ignored_pauses(), 4U);
   this->put_type("m", "mail");

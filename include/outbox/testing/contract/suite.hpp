@@ -28,6 +28,15 @@ using ::testing::UnorderedElementsAre;
 
 inline constexpr auto lease = 30s;
 
+// Why a case is skipped.
+inline constexpr char const* no_savepoints = "this store has no savepoints";
+inline constexpr char const* no_other_database = "there is only one database of this kind";
+inline constexpr char const* keeps_no_done_rows = "this store deletes the rows of delivered events";
+inline constexpr char const* no_foreign_sql = "no other program can write to this store by SQL";
+inline constexpr char const* no_triggers = "this store has no triggers";
+inline constexpr char const* no_text_of_pauses = "this store does not keep its pauses as text";
+inline constexpr char const* no_locked_at = "no other program can see the locks of this store";
+
 inline event json_event(std::string id, event_options options = {}) {
   options.id = std::move(id);
   return event::json("order.placed", R"({"n":1})", std::move(options));
