@@ -2,6 +2,13 @@
 find_package(PostgreSQL 14 REQUIRED)
 add_library(outbox_test_postgres STATIC support/postgres_server.cpp)
 outbox_own_flags(outbox_test_postgres)
+set(OUTBOX_TEST_POSTGRES_BIN "" CACHE PATH
+  "Directory of the PostgreSQL programs that the tests run; empty: the newest in /usr/lib/postgresql")
+if(OUTBOX_TEST_POSTGRES_BIN AND NOT EXISTS "${OUTBOX_TEST_POSTGRES_BIN}/postgres")
+  message(FATAL_ERROR "OUTBOX_TEST_POSTGRES_BIN is '${OUTBOX_TEST_POSTGRES_BIN}', and there is no program 'postgres' in "
+    "it: set it to the bin directory of a PostgreSQL installation")
+endif()
+target_compile_definitions(outbox_test_postgres PRIVATE OUTBOX_TEST_POSTGRES_BIN="${OUTBOX_TEST_POSTGRES_BIN}")
 target_include_directories(outbox_test_postgres PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(outbox_test_postgres PUBLIC outbox::postgres PostgreSQL::PostgreSQL)
 add_executable(outbox_postgres_fixture support/postgres_fixture.cpp)

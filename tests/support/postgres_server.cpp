@@ -31,13 +31,28 @@ using namespace std::chrono_literals;
 
 constexpr ::uid_t nobody = 65534;
 
-std::string binary_directory() {
-  std::vector<std::string> found;
+// What CMake was configured with. The environment variable of the same name comes first.
+#ifndef OUTBOX_TEST_POSTGRES_BIN
+#define OUTBOX_TEST_POSTGRES_BIN ""
+#endif
+
+// Debian keeps each version in a directory of its own. Returns the newest.
+std::string newest_installed() {
+  std::string newest;
+  int version = 0;
   std::error_code none;
-  for (auto const& version : fs::directory_iterator{"/usr/lib/postgresql", none}) {
-    if (fs::exists(version.path() / "bin/postgres")) found.push_back((version.path() / "bin").string());
+  for (auto const& entry : fs::directory_iterator{"/usr/lib/postgresql", none}) {
+    int const number = std::atoi(entry.path().filename().c_str());
+    if (number <= version || !fs::exists(entry.path() / "bin/postgres")) continue;
+    version = number;
+    newest = (entry.path() / "bin").string();
   }
-  return found.empty() ? std::string{} : *std::ranges::max_element(found);
+  if (newest.empty()) {
+    throw std::runtime_error{
+        "there is no PostgreSQL server in /usr/lib/postgresql: install one, or set OUTBOX_TEST_POSTGRES_BIN to the "
+        "directory of its programs"};
+  }
+  return newest;
 }
 
 // Runs a program in a session of its own, not as root, with what it says in a file.
@@ -84,10 +99,20 @@ bool alive(::pid_t pid) noexcept { return pid > 0 && ::kill(pid, 0) == 0; }
 
 }  // namespace
 
-bool postgres_installed() { return !binary_directory().empty(); }
+std::string postgres_programs() {
+  char const* const given = std::getenv("OUTBOX_TEST_POSTGRES_BIN");
+  std::string const directory = given != nullptr && *given != '\0' ? given : OUTBOX_TEST_POSTGRES_BIN;
+  if (directory.empty()) return newest_installed();
+  for (auto const* const program : {"postgres", "initdb", "pg_basebackup"}) {
+    if (fs::exists(fs::path{directory} / program)) continue;
+    throw std::runtime_error{"OUTBOX_TEST_POSTGRES_BIN is '" + directory + "', and there is no program '" + program +
+                             "' in it: set it to the bin directory of a PostgreSQL installation"};
+  }
+  return directory;
+}
 
 postgres_server::postgres_server(setup s) : setup_{std::move(s)} {
-  if (!postgres_installed()) throw std::runtime_error{"there is no PostgreSQL server in /usr/lib/postgresql"};
+  static_cast<void>(postgres_programs());  // throws before there is anything to remove
   make_directory();
   try {
     initialise();
@@ -129,7 +154,7 @@ void postgres_server::make_directory() {
 void postgres_server::initialise() const {
   auto const log = directory_ + "/initialise.log";
   auto const data = directory_ + "/data";
-  std::vector<std::string> command{binary_directory() + "/initdb",
+  std::vector<std::string> command{postgres_programs() + "/initdb",
                                    "-D",
                                    data,
                                    "-U",
@@ -141,7 +166,7 @@ void postgres_server::initialise() const {
                                    "--locale=C.UTF-8",
                                    "--no-sync"};
   if (setup_.standby_of != nullptr) {
-    command = {binary_directory() + "/pg_basebackup",
+    command = {postgres_programs() + "/pg_basebackup",
                "-d",
                setup_.standby_of->connection(),
                "-D",
@@ -158,7 +183,7 @@ void postgres_server::initialise() const {
 void postgres_server::start() {
   // An unusual time zone: code that depends on the session's zone shows itself.
   std::vector<std::string> command{
-      binary_directory() + "/postgres", "-D", directory_ + "/data", "-k", directory_, "-p", std::to_string(port_)};
+      postgres_programs() + "/postgres", "-D", directory_ + "/data", "-k", directory_, "-p", std::to_string(port_)};
   std::vector<std::string> settings{"listen_addresses=127.0.0.1", "timezone=Asia/Kathmandu", "max_connections=200",
                                     "log_min_messages=warning", "deadlock_timeout=200ms", "max_wal_size=256MB",
                                     "min_wal_size=32MB",

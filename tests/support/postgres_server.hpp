@@ -62,7 +62,8 @@ class postgres_server {
   bool leave_ = false;  ///< Not ended by the destructor.
 };
 
-/// True if there is a server to run.
-[[nodiscard]] bool postgres_installed();
+/// Returns the directory of the server's programs: OUTBOX_TEST_POSTGRES_BIN from the environment or from CMake, else
+/// that of the newest version in /usr/lib/postgresql. Throws if there is no server in it.
+[[nodiscard]] std::string postgres_programs();
 
 }  // namespace outbox

@@ -83,8 +83,8 @@ class PostgresSchema : public ::testing::Test {
   std::string psql(std::string const& sql) {
     temporary_directory const dir;
     std::ofstream{dir / "in.sql"} << sql;
-    auto const command =
-        "psql -X -A -t -v ON_ERROR_STOP=1 -d '" + db.connection() + "' -f " + (dir / "in.sql") + " 2>&1";
+    auto const command = postgres_programs() + "/psql -X -A -t -v ON_ERROR_STOP=1 -d '" + db.connection() + "' -f " +
+                         (dir / "in.sql") + " 2>&1";
     std::string out;
     auto* const pipe = ::popen(command.c_str(), "r");
     char line[512];
