@@ -278,7 +278,8 @@ TEST(Docs, EveryTestThatProvesASpecificationExists) {
       if (suite == "compile_fail") {
         EXPECT_TRUE(declared("outbox_must_not_compile(" + test + " ")) << test;
       } else if (suite == "consumer") {
-        EXPECT_TRUE(declared("outbox_consumer(" + test + " ") || declared("outbox_consumer_test(" + test + " "))
+        EXPECT_TRUE(declared("outbox_consumer(" + test + " ") || declared("outbox_consumer_of(" + test + " ") ||
+                    declared("outbox_consumer_test(" + test + " "))
             << test;
       } else if (std::isupper(static_cast<unsigned char>(suite.front())) != 0) {
         EXPECT_NE(sources.find("(" + suite + ", " + test), std::string::npos) << suite << "." << test;
