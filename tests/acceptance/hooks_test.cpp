@@ -211,7 +211,7 @@ TYPED_TEST(Hooks, I7_AnEventWrittenAgainAfterASavepointIsOneEvent) {
               ElementsAre("before a", "written a", "before a", "written a", "committed", "committed a"));
 }
 
-TYPED_TEST(Hooks, AHookHearsOnceOfAnEventThatNobodyOwned) {
+TYPED_TEST(Hooks, AHookHearsOnceOfAnEventWithoutAnOwner) {
   auto n = this->make_node();  // not started: nothing is owned
   auto const e = event::json("t", "1", {.id = "a"});
   this->db.transact(true, [&](auto& tx) {
@@ -283,7 +283,7 @@ TYPED_TEST(Hooks, InterceptorsRunBeforeInOrderAndAfterInReverse) {
               ElementsAre("first before", "second before", "listener", "second after done", "first after done"));
 }
 
-TYPED_TEST(Hooks, AnInterceptorThatThrowsAnswersInTheListenersStead) {
+TYPED_TEST(Hooks, AnExceptionOfAnInterceptorIsTheAnswerInsteadOfTheListeners) {
   auto n = this->make_node({intercept_before([](delivery const& d) {
                               if (d.attempt == 1) throw std::runtime_error{"not yet"};
                             }),
@@ -297,7 +297,7 @@ TYPED_TEST(Hooks, AnInterceptorThatThrowsAnswersInTheListenersStead) {
   EXPECT_THAT(this->order, ElementsAre("listener", "after")) << "what was not begun is not ended";
 }
 
-TYPED_TEST(Hooks, InterceptorsSeeWhatNobodyListensTo) {
+TYPED_TEST(Hooks, InterceptorsSeeEventsWithoutAListener) {
   auto n = this->make_node({intercept_after([this](delivery const& d, result const& r) {
     this->note(d.event.type() + (std::holds_alternative<dead>(r.value()) ? " is dead" : " is not"));
   })});

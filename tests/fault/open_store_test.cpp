@@ -19,7 +19,7 @@ std::string refusal(std::string const& url) {
   return "accepted";
 }
 
-TEST(OpenStore, MemoryIsNewEachTime) {
+TEST(OpenStore, EachMemoryStoreIsNew) {
   auto const a = open_store("memory:");
   EXPECT_EQ(a->capabilities().kind, "memory");
   EXPECT_NE(a, open_store("memory:"));
@@ -51,7 +51,7 @@ TEST(OpenStore, SaysWhatIsWrongWithTheUrl) {
   EXPECT_THAT(refusal("sqlite:x?table=a;drop"), HasSubstr("letters, digits and underscores"));
 }
 
-TEST(OpenStore, AFileThatCannotBeOpenedIsSaid) {
+TEST(OpenStore, AFileThatCannotBeOpenedIsNamedInTheError) {
   try {
     static_cast<void>(open_store("sqlite:/nonexistent/directory/x.db"));
     FAIL() << "opened";

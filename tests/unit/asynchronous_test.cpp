@@ -52,7 +52,7 @@ TEST_F(Asynchronous, ReplacedMeansFailedToo) {
   EXPECT_EQ(row("b").status, event_status::delivered);
 }
 
-TEST_F(Asynchronous, AThrowSaysMoreThanADrop) {
+TEST_F(Asynchronous, AnExceptionIsReportedInsteadOfTheDroppedCompletion) {
   l.on("t", [&](delivery const&, completion) { throw permanent_failure{"bad address"}; });
   make();
   write("e");
@@ -61,7 +61,7 @@ TEST_F(Asynchronous, AThrowSaysMoreThanADrop) {
   EXPECT_EQ(row("e").last_error, "bad address");
 }
 
-TEST_F(Asynchronous, TheFirstAnswerOfManyHandsCounts) {
+TEST_F(Asynchronous, TheFirstOfSeveralAnswersCounts) {
   std::optional<shared_completion> hands;
   l.on("t", [&](delivery const&, completion c) { hands = std::move(c).share(); });
   make();
@@ -145,7 +145,7 @@ TEST_F(Asynchronous, MayOutliveTheNode) {
   EXPECT_EQ(row("e").status, event_status::retry);
 }
 
-TEST_F(Asynchronous, WhatTheLastNodeLeftOpenMayBeADuplicate) {
+TEST_F(Asynchronous, AnEventThatTheLastNodeDidNotSettleMayBeADuplicate) {
   std::optional<completion> answer;
   l.on("t", [&](delivery const&, completion c) { answer = std::move(c); });
   make();

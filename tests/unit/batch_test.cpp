@@ -6,7 +6,7 @@ namespace {
 
 using Batches = StepwiseNode;
 
-TEST_F(Batches, TakeWhatWaits) {
+TEST_F(Batches, TakeTheEventsThatWait) {
   std::vector<std::size_t> sizes;
   l.on_batch("t",
              [&](std::span<delivery const> batch) {
@@ -35,7 +35,7 @@ TEST_F(Batches, EachEventHasItsOwnResult) {
   EXPECT_EQ(row("d").status, event_status::dead);
 }
 
-TEST_F(Batches, AThrowOrAWrongNumberIsAFailureOfAll) {
+TEST_F(Batches, AnExceptionOrAWrongNumberOfResultsFailsAllEvents) {
   bool wrong_number = false;
   l.on_batch("t", [&](std::span<delivery const>) -> std::vector<result> {
     if (wrong_number) return {done};
@@ -86,7 +86,7 @@ TEST_F(Batches, WhatCannotBeDecodedIsDeadAndTheRestIsDelivered) {
   EXPECT_THAT(row("bad").last_error, HasSubstr("cannot decode"));
 }
 
-TEST_F(Batches, AWrongNumberIsNoticedAlsoBesideWhatCannotBeDecoded) {
+TEST_F(Batches, AWrongNumberOfResultsIsNoticedBesideAnEventThatCannotBeDecoded) {
   l.on_batch<paid>([&](std::span<paid const>, std::span<delivery const>) { return std::vector<result>{done, done}; });
   make();
   write("bad", "paid", "null");

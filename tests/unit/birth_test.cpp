@@ -51,7 +51,7 @@ TEST_F(Birth, I2_ARolledBackEventIsNeverHandedOver) {
   EXPECT_EQ(n.deliver(), "");
 }
 
-TEST_F(Birth, I8_WithoutASlotTheEventIsThePollers) {
+TEST_F(Birth, I8_WithoutASlotTheEventIsLeftToThePoller) {
   stepper small{db, "s", [](node_settings& s) { s.queue.hot = 2; }};
   small.open();
   small.poll_all();
@@ -77,7 +77,7 @@ TEST_F(Birth, I8_BytesCountToo) {
   EXPECT_EQ(small.counters().hot_dropped, 1U) << "half of the bytes are the hot path's";
 }
 
-TEST_F(Birth, R1_TheFullHotPathIsSaidOnce) {
+TEST_F(Birth, R1_AFullHotPathIsLoggedOnce) {
   stepper small{db, "s", [](node_settings& s) { s.queue.hot = 1; }};
   small.open();
   for (auto const* id : {"a", "b", "c"}) small.commit(id);
@@ -96,7 +96,7 @@ TEST_F(Birth, R1_ADelayedEventWaitsInTheTable) {
   EXPECT_EQ(n.deliver(), "a");
 }
 
-TEST_F(Birth, R1_WithoutARouteTheEventIsThePollers) {
+TEST_F(Birth, R1_WithoutARouteTheEventIsLeftToThePoller) {
   memory::transaction tx{*db.store};
   n.write(tx, "a", {}, "nobody.listens");
   tx.commit();
@@ -188,7 +188,7 @@ TEST_F(Birth, R1_WhatSurelyCommittedIsReleasedOnce) {
   EXPECT_THAT(n.asked, ::testing::Not(::testing::Contains(testing::operation::release)));
 }
 
-TEST_F(Birth, R1_ATransactionOfMoreThanHalfALeaseIsGivenBack) {
+TEST_F(Birth, R1_TheRowOfATransactionThatTookHalfALeaseIsReleased) {
   memory::transaction tx{*db.store};
   n.write(tx, "a");
   n.advance(16s);
@@ -343,7 +343,7 @@ TEST_F(Stopping, I10_WhatIsCommittedAfterTheDeadlineIsGivenBackAtOnce) {
   EXPECT_EQ(db.row("a").crashes, 0);
 }
 
-TEST_F(Stopping, I10_OrWhileTheNodeDrainsIfQueuedEventsAreReleased) {
+TEST_F(Stopping, I10_AnEventCommittedDuringAStopIsReleasedIfQueuedEventsAre) {
   n.look([&](engine& e) { e.close(n.now(), stop_queued::release); });
   tx.commit();
   EXPECT_EQ(n.deliver(), "");
@@ -396,13 +396,13 @@ TEST_F(WrittenAgain, I7_TheEndOfTheFirstTransactionChangesNothing) {
   EXPECT_EQ(n.counters().lost, 0U);
 }
 
-TEST_F(WrittenAgain, I7_NorDoesItsCommitWhichFails) {
+TEST_F(WrittenAgain, I7_AFailedCommitOfTheFirstTransactionChangesNothing) {
   EXPECT_THROW(first.commit(), error);
   EXPECT_EQ(n.deliver(), "a");
   EXPECT_EQ(n.deliver(), "");
 }
 
-TEST_F(Birth, I10_IfTheFirstRowIsThereAllTheSameItIsGivenBack) {
+TEST_F(Birth, I10_ACommitWhoseIdWasClaimedMeanwhileIsDeliveredFromTheTable) {
   memory::transaction first{*db.store};
   event const both[] = {event::json("t", "1", {.id = "a"}), event::json("t", "1", {.id = "b"})};
   n.core->write(join(first), both);

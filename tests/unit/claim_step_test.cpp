@@ -81,7 +81,7 @@ class SlowClaims : public ClaimStep {
   }
 };
 
-TEST_F(SlowClaims, R3_TheNextOnesBeginLaterUntilItIsTimeForAnother) {
+TEST_F(SlowClaims, R3_AfterASlowSweepClaimsLookOnlyAtRecentRowsUntilTheNextSweep) {
   commit_late(15s, 30ms);
   EXPECT_TRUE(n.poll());
   EXPECT_EQ(n.deliver(), "") << "it begins ten seconds ago";
@@ -92,19 +92,19 @@ TEST_F(SlowClaims, R3_TheNextOnesBeginLaterUntilItIsTimeForAnother) {
   EXPECT_EQ(n.deliver(), "late");
 }
 
-TEST_F(SlowClaims, R3_WhatIsRecentIsAlwaysSeen) {
+TEST_F(SlowClaims, R3_RecentRowsAreAlwaysSeen) {
   commit_late(9s, 30ms);
   EXPECT_TRUE(n.poll());
   EXPECT_EQ(n.deliver(), "late");
 }
 
-TEST_F(SlowClaims, R3_AQuickOneIsFollowedByAnyNumber) {
+TEST_F(SlowClaims, R3_AQuickSweepIsFollowedByAnother) {
   commit_late(15s, 10ms);
   EXPECT_TRUE(n.poll());
   EXPECT_EQ(n.deliver(), "late");
 }
 
-TEST_F(SlowClaims, R3_ABacklogIsWorkedOffFromWhereTheLastOneEnded) {
+TEST_F(SlowClaims, R3_AClaimOfABacklogBeginsWhereTheLastOneEnded) {
   for (int i = 0; i < 120; ++i) db.put("e" + std::to_string(i));  // a millisecond apart
   n.advance(15s);
   EXPECT_TRUE(n.poll_slowly(30ms));
@@ -143,7 +143,7 @@ TEST_F(SlowClaims, R3_AClaimThatLeavesARouteIsNoSweep) {
   EXPECT_EQ(n.deliver_all(), (std::vector<std::string>{"a", "late"})) << "it began at the beginning";
 }
 
-TEST_F(SlowClaims, R3_ASweepThatFailsRestsToo) {
+TEST_F(SlowClaims, R3_AFailedSweepIsFollowedByClaimsFromTheFloor) {
   db.put("a");
   n.advance(15s);
   EXPECT_TRUE(n.poll_slowly(30ms));
@@ -158,7 +158,7 @@ TEST_F(SlowClaims, R3_ASweepThatFailsRestsToo) {
   EXPECT_TRUE(std::get<claim_request>(next.request->request).floor);
 }
 
-TEST_F(SlowClaims, R3_WhatWasPausedIsNotBehindTheFloor) {
+TEST_F(SlowClaims, R3_RowsOfAPausedRouteAreNotBehindTheFloor) {
   db.put("a");
   n.advance(15s);
   n.look([](engine& e) { e.set_pauses({{"t", ""}}); });
@@ -279,7 +279,7 @@ TEST_F(ClaimStep, I3_NoSuspectIsClaimedWhileATransactionIsOpen) {
   EXPECT_EQ(n.deliver(), "suspect");
 }
 
-TEST_F(ClaimStep, I3_AtMaxCrashesTheRowIsDeadAndSaidSo) {
+TEST_F(ClaimStep, I3_AtMaxCrashesTheRowIsDeadAndLogged) {
   db.put("poison");
   for (int i = 0; i < 3; ++i) {
     stepper victim{db, "victim" + std::to_string(i)};
@@ -340,7 +340,7 @@ TEST_F(ClaimStep, R8_TheClaimSaysWhenTheNextRowIsDue) {
   EXPECT_EQ(n.deliver(), "a");
 }
 
-TEST_F(ClaimStep, R8_ARetryToldWhileAClaimIsUnderWayIsNotForgotten) {
+TEST_F(ClaimStep, R8_ARetryThatIsScheduledDuringAClaimIsNotForgotten) {
   n.commit("a");
   n.deliver(failed{"no", 200ms});
   auto const p = n.core->plan_poll();
@@ -353,7 +353,7 @@ TEST_F(ClaimStep, R8_ARetryToldWhileAClaimIsUnderWayIsNotForgotten) {
   EXPECT_EQ(n.deliver(), "a");
 }
 
-TEST_F(ClaimStep, R8_ARowThatIsDueInADistantFutureMakesNobodySpin) {
+TEST_F(ClaimStep, R8_ARowThatIsDueInADistantFutureDoesNotMakeThePollerSpin) {
   db.put("a", "t",
          {.occurred_at = instant{}, .available_at = instant{std::chrono::sys_days{std::chrono::year{9999} / 1 / 1}}});
   n.poll_all();
@@ -435,7 +435,7 @@ TEST_F(ClaimStep, R12_WithoutAListenerTheEventIsDead) {
   EXPECT_EQ(r.last_error, "no listener for event type 'nobody.listens' of aggregate type '__GLOBAL__'");
 }
 
-TEST_F(ClaimStep, R12_OrItIsLeftForANodeThatKnowsIt) {
+TEST_F(ClaimStep, R12_OnRequestAnUnroutableEventIsDeferred) {
   stepper patient{db, "p", [](node_settings& s) { s.unroutable = unroutable::defer; }};
   patient.open();
   db.put("a", "nobody.listens");
@@ -487,7 +487,7 @@ TEST_F(ClaimStep, I7_AfterAJumpOfTheStoresClockTheNodeGoesOnWithItsOwnRow) {
   EXPECT_EQ(n.counters().lost, 0U);
 }
 
-TEST_F(ClaimStep, R13_AnOutageIsSaidOnceAndItsEndToo) {
+TEST_F(ClaimStep, R13_TheBeginningAndTheEndOfAnOutageAreLoggedOnce) {
   n.away = true;
   for (int i = 0; i < 5; ++i) {
     n.poll_all();
@@ -645,7 +645,7 @@ class Isolated : public ClaimStep {
   }
 };
 
-TEST_F(Isolated, R13_ItIsLeftForAWhileCountedAndNamed) {
+TEST_F(Isolated, R13_AnIsolatedRowIsLeftForAWhileCountedAndNamed) {
   EXPECT_THAT(claim({{"bad", "t", "a trigger raises"}}).leave, IsEmpty());
   EXPECT_THAT(isolated(), ElementsAre("bad"));
   EXPECT_EQ(n.counters().isolated, 1U);
@@ -667,7 +667,7 @@ TEST_F(Isolated, R13_ItIsLeftForAWhileCountedAndNamed) {
   EXPECT_THAT(isolated(), IsEmpty()) << "it could be claimed, or is gone";
 }
 
-TEST_F(Isolated, R13_AClaimThatDidNotLookForItForgetsNothing) {
+TEST_F(Isolated, R13_AClaimThatDidNotLookForAnIsolatedRowDoesNotForgetIt) {
   claim({{"bad", "t", "a trigger raises"}});
   n.advance(60s);
   for (int i = 0; i < 60; ++i) db.put("e" + std::to_string(i));  // more than a claim takes
@@ -683,7 +683,7 @@ TEST_F(Isolated, R3_AClaimThatWasRefusedSomethingIsFollowedByOneThatLooksEverywh
   EXPECT_FALSE(claim({}).floor) << "it may have stopped before rows that could be claimed";
 }
 
-TEST_F(ClaimStep, R13_TheEndOfAnOutageIsSaidAsLoudlyAsItsBeginning) {
+TEST_F(ClaimStep, R13_TheEndOfAnOutageIsLoggedAtTheLevelOfItsBeginning) {
   n.fail_next(operation::claim, fault::refused);
   n.poll();
   n.advance(1s);
@@ -704,7 +704,7 @@ TEST_F(ClaimStep, R13_ARenewalThatReleasesWhatIsInDoubtEndsAnOutageToo) {
   EXPECT_EQ(n.look([](engine& e) { return e.unhealthy(); }), "");
 }
 
-TEST_F(ClaimStep, PausesThatAreIgnoredAreSaidOnce) {
+TEST_F(ClaimStep, IgnoredPausesAreLoggedOnce) {
   for (auto const entries : {0U, 2U, 2U}) n.look([&](engine& e) { e.note_ignored_pauses(entries); });
   EXPECT_THAT(n.log, ElementsAre(HasSubstr("warning: what is paused has 2 entries that no event can match")));
 }
@@ -758,7 +758,7 @@ TEST_F(Suspect, I10_TheNodeStandsStillForASecondThenGoesOnAndTriesAgain) {
   EXPECT_EQ(n.deliver(), "suspect");
 }
 
-TEST_F(Suspect, I10_AfterSomebodyElseTookItTheNodeLooksAtOnce) {
+TEST_F(Suspect, I10_AfterAnotherNodeTookTheSuspectTheNodeClaimsAtOnce) {
   stepper other{db, "other"};
   other.open();
   other.poll_all();
@@ -805,7 +805,7 @@ TEST_F(ClaimStep, ALimitedRouteTakesAtMostHalfOfTheSlots) {
   EXPECT_EQ(db.store->inspect().counts().pending(), 0U);
 }
 
-TEST_F(ClaimStep, AnotherProgramsLockIsSaidOnce) {
+TEST_F(ClaimStep, ALockOfAnotherProgramIsLoggedOnce) {
   for (int i = 0; i < 2; ++i) {
     n.look([](engine& e) { e.wake(); });
     auto const p = n.core->plan_poll();

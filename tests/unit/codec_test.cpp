@@ -115,7 +115,7 @@ TEST(Codec, ASpecialisationMayUseBytes) {
   EXPECT_EQ(codec<ping>::decode(e).value, 200);
 }
 
-TEST(Codec, JsonIsStrictBothWays) {
+TEST(Codec, JsonIsStrictInBothDirections) {
   EXPECT_THROW(static_cast<void>(make_event(order_placed{"\xff", 1})), error);
   EXPECT_ANY_THROW(static_cast<void>(codec<order_placed>::decode(event::json("t", "{}"))));
   EXPECT_ANY_THROW(static_cast<void>(codec<order_placed>::decode(event::bytes("t", "{}", "x"))));

@@ -124,7 +124,7 @@ TEST(EventRefused, EmptyType) {
   EXPECT_EQ(refusal([] { static_cast<void>(event::json("", "1")); }).first, "type");
 }
 
-TEST(EventRefused, OverlongNamesSayByHowMuch) {
+TEST(EventRefused, TooLongNamesAreReportedWithTheirLength) {
   auto const [field, text] = refusal([] { static_cast<void>(event::json(std::string(129, 'x'), "1")); });
   EXPECT_EQ(field, "type");
   EXPECT_THAT(text, HasSubstr("129 characters, the limit is 128"));
@@ -142,7 +142,7 @@ TEST(EventRefused, CharactersAreCountedNotBytes) {
   EXPECT_EQ(refused_field({.tenant = wide}), "accepted");
 }
 
-TEST(EventRefused, NamesThatAreNoText) {
+TEST(EventRefused, NamesThatAreNotText) {
   EXPECT_EQ(refused_field({.tenant = "\xff"}), "tenant");
   EXPECT_EQ(refused_field({.aggregate = {"", "\xc3\x28"}}), "aggregate.id");
   EXPECT_EQ(refused_field({.id = std::string{"a\0b", 3}}), "id");
@@ -206,7 +206,7 @@ TEST(EventRefused, Delays) {
   EXPECT_EQ(refused_field({.occurred_at = now, .available_at = now}), "accepted");
 }
 
-TEST(EventRefused, InstantsThatADatabaseHasNot) {
+TEST(EventRefused, InstantsThatADatabaseCannotStore) {
   using namespace std::chrono;
   instant const first{sys_days{year{1} / 1 / 1}};
   instant const last = instant{sys_days{year{10000} / 1 / 1}} - 1us;

@@ -18,7 +18,7 @@ TEST_F(FanOut, CallsEveryChild) {
   EXPECT_EQ(row("e").status, event_status::delivered);
 }
 
-TEST_F(FanOut, ARetryRepeatsOnlyTheRest) {
+TEST_F(FanOut, ARetryCallsOnlyTheUnfinishedChildren) {
   int a = 0;
   int b = 0;
   l.on("t", fan_out<>{}.to("a", [&](delivery const&) { ++a; }).to("b", [&](delivery const&) -> result {
@@ -38,7 +38,7 @@ TEST_F(FanOut, ARetryRepeatsOnlyTheRest) {
   EXPECT_EQ(row("e").status, event_status::delivered);
 }
 
-TEST_F(FanOut, FailureBeatsDeferralBeatsDeath) {
+TEST_F(FanOut, AFailureComesBeforeADeferralAndADeferralBeforeDead) {
   std::vector<result> answers;
   auto const child = [&](std::size_t i) { return [&, i](delivery const&) { return answers.at(i); }; };
   l.on("t", fan_out<>{}.to("a", child(0)).to("b", child(1)).to("c", child(2)));
@@ -79,7 +79,7 @@ TEST_F(FanOut, WhatAChildThrowsIsItsAnswer) {
   EXPECT_EQ(row("e").progress, R"({"a":"dead: never","c":"done"})");
 }
 
-TEST_F(FanOut, ReplayKeepsWhatIsDone) {
+TEST_F(FanOut, ReplayDoesNotCallFinishedChildrenAgain) {
   int a = 0;
   bool up = false;
   l.on("t", fan_out<>{}.to("a", [&](delivery const&) { ++a; }).to("b", [&](delivery const&) -> result {
@@ -97,7 +97,7 @@ TEST_F(FanOut, ReplayKeepsWhatIsDone) {
   EXPECT_EQ(row("e").status, event_status::delivered);
 }
 
-TEST_F(FanOut, ReplayTriesAgainWhatDied) {
+TEST_F(FanOut, ReplayCallsTheChildrenThatEndedDead) {
   int a = 0;
   bool repaired = false;
   l.on("t", fan_out<>{}.to("a", [&](delivery const&) { ++a; }).to("b", [&](delivery const&) -> result {

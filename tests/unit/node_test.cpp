@@ -70,7 +70,7 @@ TEST_F(Node, DeliversWhatOthersWrote) {
   ASSERT_TRUE(tally_.reach(2));
 }
 
-TEST_F(Node, MakingOneStartsNothing) {
+TEST_F(Node, AConstructorStartsNothing) {
   put("a");
   auto n = single_node(options());
   EXPECT_FALSE(n.health().running);
@@ -240,7 +240,7 @@ TEST_F(Node, I9_NothingIsLoggedOnAWritersThread) {
   EXPECT_FALSE(loggers.contains(writer));
 }
 
-TEST_F(Node, StopFromAListenerIsAWish) {
+TEST_F(Node, StopFromAListenerReturnsAtOnce) {
   std::atomic<node*> self = nullptr;
   std::atomic<int> answer = -1;
   single_node_options o{.store = store_, .log = nullptr};
@@ -259,7 +259,7 @@ TEST_F(Node, StopFromAListenerIsAWish) {
   EXPECT_EQ(store_->inspect().find("a")->status, event_status::delivered);
 }
 
-TEST_F(Node, RunReturnsWhenItIsToldTo) {
+TEST_F(Node, RunReturnsWhenTheTokenIsStopped) {
   auto n = single_node(options());
   std::stop_source source;
   std::thread runner{[&] { n.run(source.get_token()); }};
@@ -343,7 +343,7 @@ TEST_F(Node, ASecondSingleNodeTakesOver) {
   ASSERT_TRUE(tally_.reach(1));
 }
 
-TEST_F(Node, ALogThatThrowsHarmsNobody) {
+TEST_F(Node, ALogThatThrowsIsIgnored) {
   auto o = options();
   o.log = [](log_level, std::string_view) { throw std::runtime_error{"log is full"}; };
   auto n = single_node(std::move(o));
@@ -353,7 +353,7 @@ TEST_F(Node, ALogThatThrowsHarmsNobody) {
   EXPECT_TRUE(eventually([&] { return store_->inspect().counts().dead == 1; }));
 }
 
-TEST_F(Node, MetricsHearOfEverything) {
+TEST_F(Node, MetricsCountEveryStep) {
   struct recorder final : metrics {
     void add(counter c, std::uint64_t by) noexcept override {
       std::lock_guard const lock{mutex};

@@ -282,7 +282,7 @@ TEST_F(Observed, InterceptorsAreToldWhatAListenerAnsweredOrThrew) {
                                                       {"works", "done"}}));
 }
 
-TEST_F(Observed, AnErrorThatIsNotTransientIsLoggedAsOneOnce) {
+TEST_F(Observed, AnErrorThatIsNotTransientIsLoggedOnceAtErrorLevel) {
   auto n = single_node(options());
   n.run_until_idle();
   log.clear();
@@ -355,7 +355,7 @@ TEST_F(Observed, PurgeTakesABatchPerTransactionAndSaysHowMany) {
   EXPECT_THAT(log, Contains("info: purged 5 rows"));
 }
 
-TEST_F(Observed, APurgeThatFailsHalfwaySaysHowFarItCame) {
+TEST_F(Observed, APurgeThatFailsReportsTheRowsDeletedSoFar) {
   l.on("t", [](delivery const&) {});
   auto n = single_node(options());
   n.run_until_idle();
@@ -401,7 +401,7 @@ TEST_F(Observed, OperatorsAreToldWhenTheStoreFails) {
   EXPECT_THROW(n.purge_once(), error);
 }
 
-TEST_F(Observed, AReplayThatFailsHalfwaySaysHowFarItCame) {
+TEST_F(Observed, AReplayThatFailsReportsTheRowsReplayedSoFar) {
   l.on("t", [](delivery const&) -> result { return dead{"no"}; });
   auto n = single_node(options());
   n.run_until_idle();
@@ -423,7 +423,7 @@ TEST_F(Observed, AReplayThatFailsHalfwaySaysHowFarItCame) {
   EXPECT_EQ(tool.replay_all({}, 2), 1U) << "the rest";
 }
 
-TEST_F(Observed, UnreadablePausesAreSaidOnceAndHurtNobody) {
+TEST_F(Observed, UnreadablePausesAreLoggedOnceAndIgnored) {
   l.on("t", [](delivery const&) {});
   auto n = single_node(options());
   n.run_until_idle();

@@ -24,7 +24,7 @@ std::string refused_field(std::function<void(single_node_options&)> const& chang
   return "accepted";
 }
 
-TEST(Options, DefaultsAreTheSeeds) {
+TEST(Options, DefaultsAreThoseOfTheSpecification) {
   single_node_options const o;
   EXPECT_EQ(o.workers, 4U);
   EXPECT_EQ(o.queue.hot, 1000U);
@@ -48,7 +48,7 @@ TEST(Options, DefaultsAreTheSeeds) {
   EXPECT_EQ(purge_options{}.every, 1h);
 }
 
-TEST(Options, EveryModeHasTheDefaultsOfItsRowInTheSeeds) {
+TEST(Options, EveryModeHasTheDefaultsOfItsRowInTheSpecification) {
   auto const single = core::settings_of({.store = memory::open()}, node_mode::single_node);
   EXPECT_TRUE(single.hot_path);
   EXPECT_TRUE(single.exclusive);
@@ -79,7 +79,7 @@ TEST(Metrics, NamesHaveThePrefix) {
   for (auto const g : all_gauges()) EXPECT_NE(name(g), "unknown");
 }
 
-TEST(Options, NonsenseNamesItsField) {
+TEST(Options, AnInvalidValueNamesItsField) {
   using o = single_node_options&;
   EXPECT_EQ(refused_field([](o) {}), "accepted");
   EXPECT_EQ(refused_field([](o x) { x.store = nullptr; }), "store");
@@ -143,7 +143,7 @@ TEST(Options, ARoutesRetryIsCheckedToo) {
   }
 }
 
-TEST(Options, TheSaidLimitIsInTheMessage) {
+TEST(Options, TheLimitIsInTheMessage) {
   try {
     static_cast<void>(single_node({.store = memory::open(), .poll = {.batch = 20'000}}));
     FAIL() << "accepted";

@@ -100,7 +100,7 @@ TEST_F(Ordered, I5_ATimeoutIsDeadAndTheNextWaitsForTheWorker) {
   EXPECT_EQ(n.deliver(), "b");
 }
 
-TEST_F(Ordered, I5_ALostRowMakesItLookAgainFromTheStart) {
+TEST_F(Ordered, I5_AfterALostRowTheNodeClaimsFromTheStart) {
   put({"a", "b"});
   auto const t = n.start();
   ASSERT_EQ(t->event.id(), "a");
@@ -121,7 +121,7 @@ TEST_F(Ordered, I5_ALostRowMakesItLookAgainFromTheStart) {
   EXPECT_EQ(n.deliver(), "a");
 }
 
-TEST_F(Ordered, I5_WhatWaitsTooLongInTheQueueGoesBackAltogether) {
+TEST_F(Ordered, I5_ARowThatWaitsTooLongInTheQueueIsReleasedWithTheRowsBehindIt) {
   db.put("a");
   db.put("slow", "t");
   db.put("quick", "quick");  // has a timeout of 1 s

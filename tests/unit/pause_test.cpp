@@ -23,7 +23,7 @@ TEST_F(Pauses, APausedRouteWaitsAndTheRestGoesOn) {
   EXPECT_THAT(seen->ids(), ElementsAre("e", "m"));
 }
 
-TEST_F(Pauses, WhatIsQueuedGoesBack) {
+TEST_F(Pauses, QueuedEventsAreReleased) {
   l.on("mail", [](delivery const&) {});
   make();
   write("m", "mail");  // in the hot queue
@@ -46,7 +46,7 @@ TEST_F(Pauses, ACommitAfterThePauseIsNotDelivered) {
   EXPECT_EQ(row("m").locked_by, "");
 }
 
-TEST_F(Pauses, OtherNodesAndLaterLivesFollow) {
+TEST_F(Pauses, OtherNodesAndLaterStartsFollowThePause) {
   l.on("mail", [](delivery const&) {});
   make();
   table->backend().pause({"mail", ""});  // a tool did that
@@ -62,7 +62,7 @@ TEST_F(Pauses, OtherNodesAndLaterLivesFollow) {
   EXPECT_THAT(n->paused(), ElementsAre(route_pause{"mail", ""}));
 }
 
-TEST_F(Pauses, NeedTextThatAColumnCanHold) {
+TEST_F(Pauses, NamesThatAColumnCannotHoldAreRefused) {
   make();
   auto const field_of = [&](auto&& call) {
     try {

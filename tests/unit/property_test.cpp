@@ -75,7 +75,7 @@ RC_GTEST_PROP(Backoff, NeverShrinksWithMoreFailures, ()) {
   RC_ASSERT(b.delay(failures, 0.5) <= b.delay(failures + 1, 0.5));
 }
 
-TEST(Backoff, IsTheSeedsFormula) {
+TEST(Backoff, FollowsTheFormulaOfTheSpecification) {
   backoff const b{milliseconds{100}, milliseconds{1000}};
   EXPECT_EQ(b.delay(1, 0.5), milliseconds{100});
   EXPECT_EQ(b.delay(2, 0.5), milliseconds{200});

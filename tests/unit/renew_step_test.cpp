@@ -27,7 +27,7 @@ TEST_F(RenewStep, R6_EverythingHeldIsRenewed) {
     EXPECT_EQ(db.row(id).lease_until, db.clock->now() + 30s) << id;
 }
 
-TEST_F(RenewStep, R6_AtAQuarterOfTheLease) {
+TEST_F(RenewStep, R6_LeasesAreRenewedAtAQuarterOfTheLease) {
   EXPECT_TRUE(n.renew());
   n.advance(7s);
   EXPECT_FALSE(n.renew());
@@ -88,7 +88,7 @@ TEST_F(RenewStep, R6_ACallWithoutATimeoutIsKeptForAsLongAsItTakes) {
   EXPECT_EQ(db.row("queued").attempts, 0);
 }
 
-TEST_F(RenewStep, R6_ARouteWithoutATimeoutIsNotTheNodes) {
+TEST_F(RenewStep, R6_ARouteWithoutATimeoutIgnoresTheTimeoutOfTheNode) {
   std::vector<steady_time> deadlines;
   stepper m{db, "m", [&](node_settings& s) {
               listeners l;
@@ -207,7 +207,7 @@ TEST_F(RenewStep, I6_AQueuedEventWhoseLeaseIsLostIsDropped) {
   EXPECT_EQ(n.counters().lost, 1U);
 }
 
-TEST_F(RenewStep, R6_AnExpiredLeaseThatNobodyTookGoesOn) {
+TEST_F(RenewStep, R6_AnExpiredLeaseThatWasNotTakenIsRenewed) {
   n.commit("a");
   n.advance(40s);
   EXPECT_FALSE(n.start());

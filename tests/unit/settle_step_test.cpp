@@ -102,7 +102,7 @@ TEST_F(SettleStep, R5_ARefusedBatchIsSettledOneByOne) {
   EXPECT_EQ(n.counters().unconfirmed, 0U) << "refused means: no effect";
 }
 
-TEST_F(SettleStep, R5_ARowThatIsRefusedAloneGoesWithAFixedText) {
+TEST_F(SettleStep, R5_ARowThatIsRefusedAloneIsSettledWithAFixedText) {
   n.commit("a");
   n.deliver(dead{"something the store cannot keep"});
   for (int i = 0; i < 2; ++i) {

@@ -49,7 +49,7 @@ TEST_F(Standby, R9_AStandbyOwnsNoBirths) {
   EXPECT_EQ(first.deliver(), "a");
 }
 
-TEST_F(Standby, R9_TheHolderMayBeSlowToSayGoodbye) {
+TEST_F(Standby, R9_AHolderThatSaidFarewellDoesNotBlockTheSecond) {
   auto first = std::make_unique<stepper>(db, "first", exclusive);
   stepper second{db, "second", exclusive};
   first->open();

@@ -73,7 +73,7 @@ TEST_F(Stepped, StopSaysWhetherEverythingWasFinished) {
   EXPECT_FALSE(n->stop());
 }
 
-TEST_F(Stepped, SomethingWithoutEndIsAnError) {
+TEST_F(Stepped, AnEndlessRunIsAnError) {
   l.on("t",
        [](delivery const&) {
          return result{failed{"never", 0ms}};

@@ -66,7 +66,7 @@ TEST(JsonProblem, SaysWhereAndWhetherItIsText) {
   EXPECT_EQ(json_problem(R"("a\u00)"), "is not valid JSON: it ends too early, after 6 bytes");
 }
 
-TEST(PauseCodec, WhatMakesNoSenseIsLeftOutAndCounted) {
+TEST(PauseCodec, InvalidEntriesAreLeftOutAndCounted) {
   auto const pauses = std::vector<route_pause>{{"mail", ""}, {"order", "user \"x\""}};
   EXPECT_EQ(spi::decode_pauses(spi::encode_pauses(pauses)).pauses, pauses);
   EXPECT_EQ(spi::decode_pauses(spi::encode_pauses(pauses)).ignored, 0U);
@@ -78,7 +78,7 @@ TEST(PauseCodec, WhatMakesNoSenseIsLeftOutAndCounted) {
   }
 }
 
-TEST(HeaderCodec, NothingIsNothing) {
+TEST(HeaderCodec, EmptyTextMeansNoHeaders) {
   EXPECT_EQ(spi::encode_headers({}), "");
   for (auto const* none : {"", "  \n", "null", " null "}) EXPECT_EQ(spi::decode_headers(none), headers{}) << none;
 }
@@ -87,7 +87,7 @@ TEST(HeaderCodec, RefusesWhatIsNotAnObjectOfStrings) {
   for (auto const* bad : {"[]", "1", "{\"a\":1}", "{\"a\":\"b\"", "x"}) EXPECT_FALSE(spi::decode_headers(bad)) << bad;
 }
 
-TEST(HeaderCodec, AnEntryThatIsNullIsNotThere) {
+TEST(HeaderCodec, ANullEntryIsLeftOut) {
   EXPECT_EQ(spi::decode_headers(R"({"a":null,"b":"c"})"), (headers{{"b", "c"}}));
   EXPECT_EQ(spi::decode_headers(R"({"a":null})"), headers{});
 }

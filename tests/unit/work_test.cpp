@@ -36,7 +36,7 @@ TEST_F(Work, AnEmptyQueueGivesItsTurnAway) {
   EXPECT_THAT(n.deliver_all(), SizeIs(4)) << "no turn waits for a hot event";
 }
 
-TEST_F(Work, DoneIsDone) {
+TEST_F(Work, DoneDeliversTheEvent) {
   auto const r = after(done);
   EXPECT_EQ(r.status, event_status::delivered);
   EXPECT_EQ(r.attempts, 0);
@@ -88,7 +88,7 @@ TEST_F(Work, DeadIsAtOnceAndNotCounted) {
   EXPECT_THAT(n.log, ElementsAre("error: event a (t) of route 't' is DEAD: rejected"));
 }
 
-TEST_F(Work, I3_TheLastAttemptIsCountedAndKills) {
+TEST_F(Work, I3_TheLastAttemptIsCountedAndTheRowIsDead) {
   n.commit("a");
   for (int attempt = 1; attempt <= 3; ++attempt) {
     auto const t = n.start();
@@ -115,7 +115,7 @@ TEST_F(Work, DeferralsNeverUseTheAttemptsUp) {
   EXPECT_EQ(db.row("a").attempts, 0);
 }
 
-TEST_F(Work, ARouteHasItsOwnPatience) {
+TEST_F(Work, ARouteHasItsOwnRetryPolicy) {
   db.put("a", "quick");
   n.poll_all();
   n.deliver(failed{"no", 1ms});
@@ -151,19 +151,19 @@ TEST_F(OwnPolicy, DecidesTheWait) {
   EXPECT_EQ(r.available_at, db.clock->now() + 22s) << "of the second failure, without jitter";
 }
 
-TEST_F(OwnPolicy, StepsBackForAWaitThatTheListenerKnows) {
+TEST_F(OwnPolicy, AWaitOfTheListenerComesFirst) {
   auto const r = failing([](std::int32_t) { return 11s; }, 1, failed{"down", 9s});
   EXPECT_EQ(r.available_at, db.clock->now() + 9s);
 }
 
-TEST_F(OwnPolicy, ThatThrowsLeavesTheDecisionToTheBackoff) {
+TEST_F(OwnPolicy, IfItThrowsTheBackoffDecides) {
   auto const r = failing([](std::int32_t) -> std::chrono::milliseconds { throw 42; }, 1, failed{"down"});
   EXPECT_EQ(r.attempts, 1);
   EXPECT_GE(r.available_at, db.clock->now() + 100ms);
   EXPECT_LT(r.available_at, db.clock->now() + 300ms);
 }
 
-TEST_F(OwnPolicy, IsKeptWithinReason) {
+TEST_F(OwnPolicy, ItsWaitIsBounded) {
   auto const at_once = failing([](std::int32_t) { return -1h; }, 1, failed{"down"});
   EXPECT_EQ(at_once.available_at, db.clock->now());
   ASSERT_EQ(n.poll(), true);
@@ -180,7 +180,7 @@ TEST_F(OwnPolicy, DoesNotSaveAnEventFromItsLastAttempt) {
 
 TEST_F(Work, ANegativeWaitIsNoWait) { EXPECT_EQ(after(failed{"x", -5s}).available_at, db.clock->now()); }
 
-TEST_F(Work, AnEndlessWaitIsTenYears) {
+TEST_F(Work, AWaitIsAtMostTenYears) {
   EXPECT_EQ(after(defer{std::chrono::milliseconds::max()}).available_at, db.clock->now() + 24h * 3650);
 }
 
@@ -229,7 +229,7 @@ TEST_F(Work, ABatchThatHangsIsOneWorkerThatHangs) {
   EXPECT_EQ(b.counters().late_results, 10U);
 }
 
-TEST_F(Work, WhatListenersThrowIsAnAnswerToo) {
+TEST_F(Work, AnExceptionOfAListenerIsAnAnswer) {
   auto const thrown = [&](std::function<void()> f) {
     node_settings s = step_settings(db.store, db.clock);
     listeners l;

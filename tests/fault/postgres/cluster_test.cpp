@@ -125,7 +125,7 @@ class PostgresCluster : public ::testing::Test {
   std::chrono::seconds lease{2};  ///< Of the nodes that begin from here on.
 };
 
-TEST_F(PostgresCluster, TheWatchSeesWhatItIsThereFor) {
+TEST_F(PostgresCluster, TheWatchFindsPlantedViolations) {
   db.execute("INSERT INTO " + db.table() +
              " (event_id, event_type, payload, status, available_at, created_at, locked_by, lease_until) VALUES "
              "('held', 't', '1', 0, now(), now(), 'a/1', now() + interval '1 h'), "

@@ -58,7 +58,7 @@ TEST_F(PostgresSchema, ThePollQueryOfTheSpecificationReadsOurRows) {
       "a|t|order|7|{\"n\":1}|v|0|0\n");
 }
 
-TEST_F(PostgresSchema, RowsThatNobodyCanReadDieAndTheRestIsDelivered) {
+TEST_F(PostgresSchema, UnreadableRowsAreDeadAndTheRestIsDelivered) {
   auto const s = db.open();
   psql("INSERT INTO " + db.table() +
        " (event_id, event_type, payload, headers, status, available_at, created_at) VALUES "

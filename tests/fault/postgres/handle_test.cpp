@@ -25,7 +25,7 @@ TEST_F(PostgresRaw, AResetConnectionIsInDoubtAndThenGoesOn) {
   EXPECT_EQ(seen.of("a"), 0);
 }
 
-TEST_F(PostgresRaw, EveryWayToCommitIsSeen) {
+TEST_F(PostgresRaw, EveryWayToCommitIsNoticed) {
   postgres::connection c{db.connection()};
   int n = 0;
   for (auto const* const end : {"COMMIT", "END", "COMMIT AND NO CHAIN", "SELECT 1; COMMIT"}) {
@@ -75,7 +75,7 @@ TEST_F(PostgresRaw, I7_AHookMayUseTheConnectionOfATransactionThatHasEnded) {
   EXPECT_EQ(rows("outbox_event"), "9");
 }
 
-TEST_F(PostgresRaw, I2_APreparedTransactionIsThePollers) {
+TEST_F(PostgresRaw, I2_APreparedTransactionIsLeftToThePoller) {
   postgres_server server{{.settings = {"max_prepared_transactions=4"}}};
   postgres_database own{"postgres", server};
   tally cold;

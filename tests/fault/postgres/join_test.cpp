@@ -276,7 +276,7 @@ TYPED_TEST(PostgresJoin, I2_ARowThatATriggerSuppressesIsNotDelivered) {
   EXPECT_EQ(this->hot.of("kept5"), 1) << "the next transaction is not in doubt";
 }
 
-TYPED_TEST(PostgresJoin, ANodeThatIsGoneFirstIsNotMissed) {
+TYPED_TEST(PostgresJoin, ATransactionMayOutliveItsNode) {
   this->client.begin();
   this->write("a");
   auto const writer = this->box->writer();

@@ -28,7 +28,7 @@ TEST_F(PostgresServer, NotifyWakesNodesInOtherProcesses) {
   EXPECT_TRUE(settled());
 }
 
-TEST_F(PostgresServer, WhatIsSaidAtOnceIsNotifiedOnce) {
+TEST_F(PostgresServer, HintsAtTheSameTimeAreOneNotify) {
   auto o = db.options();
   o.notify = true;
   auto const s = postgres::open(db.connection(), o);
@@ -110,7 +110,7 @@ TEST_F(PostgresServer, TheLastEventOfAWriterThatEndsIsDeliveredAtOnce) {
 }
 
 // Commits that notify wait for each other, on the whole server: so those of the business do not.
-TEST_F(PostgresServer, TheApplicationsSessionsNotifyNobody) {
+TEST_F(PostgresServer, SessionsOfTheApplicationSendNoNotify) {
   postgres_server server{{.settings = {"log_statement=all", "log_line_prefix=%a|"}}};
   postgres_database own{"postgres", server};
   auto o = own.options();

@@ -36,7 +36,7 @@ TEST_F(PostgresSchema, ReservedWordsAndCapitalsAreNamesLikeAnyOther) {
   }
 }
 
-TEST_F(PostgresSchema, ASchemaThatIsNotThereIsSaid) {
+TEST_F(PostgresSchema, AMissingSchemaIsNamedInTheError) {
   auto o = db.options();
   o.schema = "nowhere";
   EXPECT_THAT(refusal([&] { migrate(o); }, errc::invalid_option, "schema"), HasSubstr("'nowhere' does not exist"));
@@ -129,7 +129,7 @@ TEST_F(PostgresSchema, WhatIsEscapedIsNotRefused) {
   EXPECT_THAT(abstract, HasSubstr("@nobody"));
 }
 
-TEST_F(PostgresSchema, WithoutTheRightToMigrateItIsSaidWhatToDo) {
+TEST_F(PostgresSchema, WithoutTheRightToMigrateTheErrorSaysWhatToDo) {
   auto const role = "guest_" + db.schema();
   db.execute("CREATE ROLE " + role + " LOGIN");
   db.execute("GRANT USAGE ON SCHEMA " + db.schema() + " TO " + role);
@@ -155,7 +155,7 @@ TEST_F(PostgresSchema, WithoutTheRightToMigrateItIsSaidWhatToDo) {
   db.execute("DROP OWNED BY " + role + "; DROP ROLE " + role);
 }
 
-TEST_F(PostgresSchema, AWeakServerIsWarnedOf) {
+TEST_F(PostgresSchema, AWeakDurabilitySettingIsWarnedOf) {
   std::vector<std::string> said;
   auto o = db.options();
   o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };

@@ -41,7 +41,7 @@ TEST_F(PostgresPooler, WhatNeedsASessionIsRefusedWithTheReason) {
 }
 
 // A pooler lets clients in at once and may have no server for them for minutes.
-TEST_F(PostgresPooler, AFullPoolerIsGivenUp) {
+TEST_F(PostgresPooler, AWaitForAFullPoolerEndsAtTheTimeout) {
   auto o = db.options();
   o.timeout = 1s;
   auto const s = postgres::open(bouncer->connection(), o);

@@ -58,7 +58,7 @@ TEST_F(PostgresServer, AConnectionThatTheServerRefusesForGoodIsNotTransient) {
 }
 
 // The code decides, in whatever language the server speaks.
-TEST_F(PostgresServer, WhyAServerRefusesAConnectionIsToldByItsCode) {
+TEST_F(PostgresServer, ARefusedConnectionIsClassifiedByItsSqlstate) {
   struct answer {
     char const* state;
     bool transient;
@@ -75,7 +75,7 @@ TEST_F(PostgresServer, WhyAServerRefusesAConnectionIsToldByItsCode) {
 }
 
 // One that refuses says nothing about one that could not be asked.
-TEST_F(PostgresServer, OfSeveralHostsOneThatIsAwayMayYetAccept) {
+TEST_F(PostgresServer, ARefusalIsTransientIfAnotherHostIsUnreachable) {
   refusing_server const server{"FATAL", "28P01", "no"};
   auto const with = [](std::string const& ports) {
     return thrown_by([&] { postgres::connection{"host=127.0.0.1,127.0.0.1 user=a dbname=b port=" + ports}; });
@@ -88,7 +88,7 @@ TEST_F(PostgresServer, OfSeveralHostsOneThatIsAwayMayYetAccept) {
 }
 
 // A running node waits until an operator has undone what broke its connections.
-TEST_F(PostgresServer, WhatIsRefusedAfterItWorkedIsTransient) {
+TEST_F(PostgresServer, ARefusalAfterASuccessfulConnectionIsTransient) {
   refusing_server const server{"FATAL", "28P01", "no"};
   one_connection never{"host=127.0.0.1 user=a dbname=b port=" + std::to_string(server.port())};
   for (int i = 0; i < 2; ++i) {

@@ -27,7 +27,7 @@ TEST_F(PostgresSchema, AnIndexForAnOrderedNodeIsAddedOnDemand) {
   EXPECT_EQ(postgres::migrate(db.connection(), o).change, migration::kind::created);
 }
 
-TEST_F(PostgresSchema, AnIndexForAnOrderedNodeThatIsNotValidIsSaid) {
+TEST_F(PostgresSchema, AnInvalidIndexForAnOrderedNodeIsReported) {
   std::vector<std::string> said;
   auto o = db.options();
   o.ordered = true;
@@ -57,7 +57,7 @@ TEST_F(PostgresSchema, AnIdThatIsPaddedOrNotUniqueIsRefusedUntouched) {
   EXPECT_EQ(migrate().change, migration::kind::adopted);
 }
 
-TEST_F(PostgresSchema, CompanionsWithoutTheirTableAreSaid) {
+TEST_F(PostgresSchema, CompanionTablesWithoutTheirTableAreAnError) {
   migrate();
   db.execute("DROP TABLE " + db.table());
   EXPECT_THAT(refusal([&] { static_cast<void>(db.open()); }, errc::store_failure), HasSubstr("is gone"));
@@ -74,7 +74,7 @@ TEST_F(PostgresSchema, ManyThatCreateAtOnceDoNotFail) {
   EXPECT_EQ(created, 1);
 }
 
-TEST_F(PostgresSchema, WithoutMigrateAMissingTableIsSaid) {
+TEST_F(PostgresSchema, WithoutMigrateAMissingTableIsAnError) {
   auto o = db.options();
   o.migrate = false;
   auto const text = refusal([&] { static_cast<void>(postgres::open(db.connection(), o)); }, errc::store_failure);
@@ -173,13 +173,13 @@ TEST_F(PostgresSchema, TimesWithoutAZoneAreTakenForUtc) {
   EXPECT_EQ(db.open()->inspect().find("new")->event.occurred_at(), at);
 }
 
-TEST_F(PostgresSchema, ATableOfSomebodyElseIsRefusedUntouched) {
+TEST_F(PostgresSchema, AnUnrelatedTableIsRefusedUntouched) {
   db.execute("CREATE TABLE " + db.table() + " (id int)");
   EXPECT_THAT(refusal([&] { migrate(); }, errc::store_failure), HasSubstr("not an outbox table"));
   EXPECT_EQ(column_type("id"), "integer");
 }
 
-TEST_F(PostgresSchema, AColumnThatNobodyWouldFillIsRefusedUntouched) {
+TEST_F(PostgresSchema, ATableWithAnotherRequiredColumnIsRefusedUntouched) {
   make_plain_table("JSON", "TIMESTAMPTZ");
   db.execute("ALTER TABLE " + db.table() + " ADD COLUMN owner_team text NOT NULL DEFAULT 'x'");
   db.execute("ALTER TABLE " + db.table() + " ALTER COLUMN owner_team DROP DEFAULT");

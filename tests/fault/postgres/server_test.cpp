@@ -138,7 +138,7 @@ TEST_F(PostgresServer, TooManyConnectionsIsTransient) {
 }
 
 // A primary that became a standby says 25006 to whoever writes. As good: a server that recovers.
-TEST_F(PostgresServer, AServerThatOnlyReadsIsTransientAndLeft) {
+TEST_F(PostgresServer, AReadOnlyServerIsTransientAndItsConnectionIsClosed) {
   auto const s =
       postgres::open(db.connection() + " application_name=reader options='-c search_path=pg_catalog'", db.options());
   static_cast<void>(s->inspect().counts());
@@ -161,7 +161,7 @@ TEST_F(PostgresServer, AServerThatOnlyReadsIsTransientAndLeft) {
   })) << "the next statement goes to a new session, which may reach another server";
 }
 
-TEST_F(PostgresServer, ALockThatOthersHoldIsTransient) {
+TEST_F(PostgresServer, ALockTimeoutIsTransient) {
   auto o = db.options();
   o.timeout = 2s;
   auto const s = postgres::open(db.connection(), o);
@@ -176,7 +176,7 @@ TEST_F(PostgresServer, ALockThatOthersHoldIsTransient) {
   EXPECT_EQ(s->backend().claim({.token = "n/2", .lease = 30s}).rows.size(), 1U);
 }
 
-TEST_F(PostgresServer, ANetworkThatSaysNothingIsGivenUp) {
+TEST_F(PostgresServer, ASilentNetworkIsGivenUpAfterTheTimeout) {
   tcp_proxy proxy{postgres_server::shared().port()};
   auto o = db.options();
   o.timeout = 2s;

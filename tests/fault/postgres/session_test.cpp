@@ -24,7 +24,7 @@ TEST_F(PostgresServer, CallersMayUseAnyIsolation) {
   EXPECT_TRUE(settled());
 }
 
-TEST_F(PostgresServer, OurOwnStatementsDoNotCareForTheDefaults) {
+TEST_F(PostgresServer, TheStoresStatementsDoNotDependOnTheSessionsDefaults) {
   db.execute("CREATE ROLE strict" + db.schema() + " LOGIN SUPERUSER");
   db.execute("ALTER ROLE strict" + db.schema() +
              " SET default_transaction_isolation = 'serializable'; ALTER ROLE strict" + db.schema() +

@@ -127,7 +127,7 @@ TEST_F(PostgresTransaction, ASerializationFailureIsTransient) {
   EXPECT_EQ(rows("outbox_event"), "0");
 }
 
-TEST_F(PostgresTransaction, OneEndedBySqlSaysSo) {
+TEST_F(PostgresTransaction, ATransactionThatSqlEndedIsAnError) {
   postgres::connection c{db.connection()};
   postgres::transaction tx{c};
   box->writer().write(tx, "t", "1", {.id = "a"});
@@ -142,7 +142,7 @@ TEST_F(PostgresTransaction, OneEndedBySqlSaysSo) {
 }
 
 // A destructor cannot throw, so it goes to the log.
-TEST_F(PostgresTransaction, OneThatSqlCommittedSaysWhatIsLost) {
+TEST_F(PostgresTransaction, ATransactionThatSqlCommittedLogsTheEventsThatAreLost) {
   std::vector<std::string> said;
   auto o = db.options();
   o.log = [&](log_level level, std::string_view text) {
@@ -181,7 +181,7 @@ TEST_F(PostgresTransaction, OneThatSqlCommittedSaysWhatIsLost) {
 }
 
 // The next transaction is open already, and what was written for the last one must not go into it.
-TEST_F(PostgresTransaction, I2_OneThatWasChainedBySqlSaysSo) {
+TEST_F(PostgresTransaction, I2_ATransactionThatSqlChainedIsAnError) {
   postgres::connection c{db.connection()};
   for (auto const* const sql : {"COMMIT AND CHAIN", "ROLLBACK AND CHAIN"}) {
     for (bool const by_flush : {false, true}) {
@@ -319,7 +319,7 @@ TEST_F(PostgresTransaction, I2_ABeginInTheMiddleHidesNoSavepoint) {
   EXPECT_EQ(seen.total(), 0U);
 }
 
-TEST_F(PostgresTransaction, ABusyConnectionIsSaidAndNothingIsEnded) {
+TEST_F(PostgresTransaction, ABusyConnectionIsAnErrorAndTheTransactionStaysOpen) {
   postgres::connection c{db.connection()};
   postgres::transaction tx{c};
   box->writer().write(tx, "t", "1", {.id = "a"});
@@ -352,7 +352,7 @@ TEST_F(PostgresTransaction, AConnectionOfOursThatWasResetWorksAgain) {
   EXPECT_EQ(hot.of("kept"), 1);
 }
 
-TEST_F(PostgresTransaction, AStatementThatSomebodyDroppedIsPreparedAgain) {
+TEST_F(PostgresTransaction, ADroppedStatementIsPreparedAgain) {
   postgres::connection c{db.connection()};
   auto const write_one = [&](std::string const& id) {
     postgres::transaction tx{c};
@@ -443,7 +443,7 @@ TEST_F(PostgresTransaction, ASessionThatEndedBeforeCommitHasNotCommitted) {
   EXPECT_EQ(rows("outbox_event"), "0");
 }
 
-TEST_F(PostgresTransaction, WhatCannotTravelIsSaid) {
+TEST_F(PostgresTransaction, AStatementThatCannotBePipelinedIsRefused) {
   postgres::connection c{db.connection()};
   {
     postgres::transaction tx{c, postgres::send_mode::pipelined};
@@ -469,7 +469,7 @@ TEST_F(PostgresTransaction, TextWithANulIsRefused) {
   EXPECT_THROW(tx.enqueue("SELECT $1::text", std::string_view{"a\0b", 3}), error);
 }
 
-TEST_F(PostgresTransaction, ASecondOneOnTheSameConnectionIsRefused) {
+TEST_F(PostgresTransaction, ASecondTransactionOnTheSameConnectionIsRefused) {
   postgres::connection c{db.connection()};
   postgres::transaction tx{c};
   EXPECT_THROW(postgres::transaction{c}, error);

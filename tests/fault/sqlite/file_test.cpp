@@ -256,7 +256,7 @@ TEST_F(LockFile, I7_OneOfTwoNodesIsActiveAfterTheFileWasRemoved) {
   EXPECT_EQ(seen.of("x"), 1);
 }
 
-TEST_F(LockFile, I7_ANodeStandsByWhileSomebodyElseHasTheFileThatIsThere) {
+TEST_F(LockFile, I7_ANodeStandsByWhileAnotherHoldsTheNewFile) {
   member a;
   start(a);
   ASSERT_TRUE(eventually([&] { return a.active(); }));

@@ -77,7 +77,7 @@ std::string plain_insert(std::string const& id, std::string const& when) {
          id + "', 'UserCreated', 'User', '7', NULL, '{\"name\":\"Ann\"}', NULL, 0, 0, " + when + ", " + when + ");";
 }
 
-TEST_F(Foreign, RowsOfTheShellAreDelivered) {
+TEST_F(Foreign, RowsInsertedByTheShellAreDelivered) {
   shell(plain_insert("a", "'2026-01-01 00:00:00.000000'") + plain_insert("b", "'2026-01-01T00:00:00'") +
         plain_insert("c", "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 seconds')"));
   auto n = single_node(options());
@@ -163,7 +163,7 @@ TEST_F(Foreign, NothingIsLeftBehindOnABorrowedHandle) {
   EXPECT_TRUE(seen.reach(1));
 }
 
-TEST_F(Foreign, AConnectionOfOursPreparesEachStatementOnce) {
+TEST_F(Foreign, AConnectionOfTheStorePreparesEachStatementOnce) {
   auto n = single_node(options());
   sqlite::connection db{path};
   auto const statements = [&] {
@@ -211,7 +211,7 @@ TEST_F(Foreign, AWritersClockAheadOfOursDelaysNothing) {
 }
 
 // Several nodes may share one store: the one that looks first must not take the news from the others.
-TEST_F(Foreign, EverybodyWhoAsksIsToldOfAChange) {
+TEST_F(Foreign, EachPollerIsToldOfAChange) {
   auto const before = store->backend().change_counter();
   EXPECT_EQ(store->backend().change_counter(), before) << "nothing has happened";
   shell(plain_insert("a", "'2026-01-01'"));
@@ -220,7 +220,7 @@ TEST_F(Foreign, EverybodyWhoAsksIsToldOfAChange) {
   EXPECT_EQ(store->backend().change_counter(), first) << "the second to ask hears the same";
 }
 
-TEST_F(Foreign, R13_ARowThatCannotBePutInFormDoesNotHoldUpTheOthers) {
+TEST_F(Foreign, R13_ARowThatCannotBeNormalisedDoesNotHoldUpTheOthers) {
   shell(
       "CREATE TRIGGER stuck BEFORE UPDATE ON outbox_event WHEN OLD.event_id = 'bad' BEGIN SELECT RAISE(ABORT, "
       "'stuck'); "
@@ -345,7 +345,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, ForeignForm,
                                            "'2026-11-16 10:20'", "CAST('2026-11-16 10:20:00.000000' AS BLOB)"));
 
 // Neither early nor late; and until then the poller sleeps, because it is told when.
-TEST_P(ForeignForm, IsDueWhenItSays) {
+TEST_P(ForeignForm, ARowIsDueAtItsInstantInAnyForm) {
   shell(plain_insert("a", GetParam()) + plain_insert("later", "'2026-11-16 10:21:00.000000'"));
   auto reply = store->backend().claim({.token = "n/1", .lease = 30s});
   EXPECT_TRUE(reply.rows.empty()) << "it is not due";
@@ -359,7 +359,7 @@ TEST_P(ForeignForm, IsDueWhenItSays) {
   EXPECT_TRUE(store->backend().settle(std::span{&done, 1}).at(0));
 }
 
-TEST_F(ForeignInstant, IsDueWhenItSaysInOrderToo) {
+TEST_F(ForeignInstant, ARowIsDueAtItsInstantAlsoInOrder) {
   shell(plain_insert("a", "'2026-11-16T05:20:00-05:00'") + plain_insert("b", "'2026-11-16 10:19:00.000000'"));
   auto const reply = store->backend().claim({.token = "n/1", .lease = 30s, .in_order = true});
   ASSERT_EQ(reply.rows.size(), 1U) << "a row with a delay is passed over";
@@ -368,7 +368,7 @@ TEST_F(ForeignInstant, IsDueWhenItSaysInOrderToo) {
 }
 
 // It may have been written after the claim had put others in form.
-TEST_F(ForeignInstant, IsNotTakenBeforeItIsInForm) {
+TEST_F(ForeignInstant, ARowIsNotClaimedBeforeItsInstantIsNormalised) {
   sqlite::connection db{path};
   auto const taken = [&](std::string const& available_at) {
     shell("DELETE FROM outbox_event;" + plain_insert("a", "'" + available_at + "'"));
@@ -392,7 +392,7 @@ TEST_F(ForeignInstant, IsNotTakenBeforeItIsInForm) {
 }
 
 // However many there are, a claim changes a bounded number, and says that there are more.
-TEST_F(Foreign, ManyForeignRowsArePutInFormByAndBy) {
+TEST_F(Foreign, ManyForeignRowsAreNormalisedInSteps) {
   shell(
       "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500) INSERT INTO outbox_event "
       "(event_id, event_type, payload, status, available_at, created_at) SELECT 'e' || i, 'UserCreated', '1', 0, "

@@ -173,7 +173,7 @@ TEST_F(Race, ACommitThatADeferredConstraintRefusesIsRolledBack) {
   EXPECT_EQ(deliver(), "b");
 }
 
-TEST_F(Race, ApplicationEndsTheTransactionBehindOurBack) {
+TEST_F(Race, TheApplicationEndsTheTransactionBySql) {
   sqlite::transaction tx{db};
   write(tx, "a");
   db.execute("COMMIT");
@@ -320,7 +320,7 @@ TEST_F(LiveRace, StopWhileListenersRunAndTheResultComesAfterTheStop) {
   EXPECT_EQ(sqlite::open(path)->inspect().find("a")->status, event_status::delivered) << "settled by the destructor";
 }
 
-TEST_F(LiveRace, DiskFullAndBack) {
+TEST_F(LiveRace, AFullDiskDelaysDelivery) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to mount a small disk";
   auto const disk = dir / "disk";
   std::filesystem::create_directory(disk);

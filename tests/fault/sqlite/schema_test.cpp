@@ -236,7 +236,7 @@ TEST_F(Schema, HostileTableNamesAreRefused) {
   EXPECT_THAT(refusal({.table = std::string(49, 'x')}), HasSubstr("the limit is 48"));
 }
 
-TEST_F(Schema, WhatIsNoDatabaseIsSaid) {
+TEST_F(Schema, AFileThatIsNotADatabaseIsAnError) {
   std::FILE* const f = std::fopen(path.c_str(), "w");
   std::fputs(std::string(4096, 'x').c_str(), f);
   std::fclose(f);

@@ -62,7 +62,7 @@ TYPED_TEST(Claim, TheFloorIsTheFirstRowThatWasLeftOrTheLastTaken) {
   EXPECT_EQ(this->s().claim(r).floor, due_at("c"));
 }
 
-TYPED_TEST(Claim, NothingFromTheFloorOnIsLeftOut) {
+TYPED_TEST(Claim, NoRowAfterTheFloorIsLeftOut) {
   this->put({"before"});
   this->advance(10s);
   this->put({"at"});
@@ -190,7 +190,7 @@ TYPED_TEST(Claim, I3_AReleasedSuspectIsStillASuspect) {
   EXPECT_TRUE(this->s().claim(r).suspects_waiting);
 }
 
-TYPED_TEST(Claim, UnownedOnlyLeavesWhatAnotherMayYetSettle) {
+TYPED_TEST(Claim, UnownedOnlyLeavesRowsThatTheirOwnerMayStillSettle) {
   this->put({"a"});
   this->claim_one("n/1");
   this->expire();
@@ -293,7 +293,7 @@ TYPED_TEST(Claim, BringsAttemptsAndProgress) {
   EXPECT_EQ(reply.rows[0].progress, "half");
 }
 
-TYPED_TEST(Claim, ADeepBacklogIsDrainedOnceEach) {
+TYPED_TEST(Claim, EachRowOfADeepBacklogIsClaimedOnce) {
   constexpr std::size_t rows = 3000;
   std::vector<event> events;
   std::vector<insertion> inserts;
@@ -311,7 +311,7 @@ TYPED_TEST(Claim, ADeepBacklogIsDrainedOnceEach) {
   EXPECT_EQ(seen.size(), rows);
 }
 
-TYPED_TEST(Claim, DelayedAndLeasedRowsAreInNobodysWay) {
+TYPED_TEST(Claim, DelayedAndLeasedRowsDoNotDelayOthers) {
   event_options o;
   o.deliver_after = 1h;
   for (int i = 0; i < 200; ++i) this->put(json_event("delayed-" + std::to_string(i), o));
@@ -346,14 +346,14 @@ TYPED_TEST(Claim, I6_SeveralThreadsNeverGetTheSameRow) {
   EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), static_cast<std::size_t>(rows));
 }
 
-TYPED_TEST(Claim, RowsThatItIsToldToLeaveAreLeft) {
+TYPED_TEST(Claim, RowsInTheListToLeaveAreNotTaken) {
   this->put({"a", "b", "c"});
   auto r = this->request("n/1");
   r.leave = {"a", "c", "not there"};
   EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("b"));
 }
 
-TYPED_TEST(Claim, FromAFloorItTakesEverythingThatIsDueFromThereOn) {
+TYPED_TEST(Claim, WithAFloorItTakesEveryDueRowFromThereOn) {
   this->put({"a"});
   this->advance(1min);
   this->put({"b", "c"});
@@ -377,7 +377,7 @@ TYPED_TEST(Claim, WithinItsReachItTakesEverything) {
   EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("a"));
 }
 
-TYPED_TEST(Claim, ItsFloorIsBehindWhatItSawAndBeforeWhatItLeft) {
+TYPED_TEST(Claim, TheFloorIsAfterTheRowsTakenAndBeforeTheRowsLeft) {
   this->put({"a", "b", "c"});
   auto r = this->request("n/1");
   r.limit = 1;

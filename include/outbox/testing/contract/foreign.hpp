@@ -33,7 +33,7 @@ TYPED_TEST(Foreign, I7_ARowThatAnotherProgramLockedIsLeftForALease) {
   EXPECT_EQ(later.foreign_owner, "");
 }
 
-TYPED_TEST(Foreign, I5_InOrderItHoldsUpWhatFollows) {
+TYPED_TEST(Foreign, I5_InOrderAForeignLockHoldsUpTheRowsBehindIt) {
   this->put({"a", "b"});
   if (!this->lock("a")) GTEST_SKIP() << no_foreign_sql;
   this->backend_.wait_for_earlier_transactions();
@@ -45,7 +45,7 @@ TYPED_TEST(Foreign, I5_InOrderItHoldsUpWhatFollows) {
   EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("a", "b"));
 }
 
-TYPED_TEST(Foreign, ALockWithoutATimeIsNone) {
+TYPED_TEST(Foreign, ALockWithoutATimeIsIgnored) {
   this->put({"a"});
   if (!this->lock("a", "NULL")) GTEST_SKIP() << no_foreign_sql;
   EXPECT_THAT(this->ids(this->claim("n/1")), ElementsAre("a"));
@@ -72,7 +72,7 @@ TYPED_TEST(Foreign, R13_ARowThatCannotBeChangedDoesNotHoldUpTheOthers) {
   EXPECT_THAT(second.refused, IsEmpty()) << "they were not tried";
 }
 
-TYPED_TEST(Foreign, R13_NorDoMany) {
+TYPED_TEST(Foreign, R13_ManyRowsThatCannotBeChangedDoNotHoldUpTheOthers) {
   for (int i = 0; i < 70; ++i) this->put(json_event("bad" + std::to_string(i)));
   this->put(json_event("good"));
   if (!this->backend_.refuse_changes_of("bad%")) GTEST_SKIP() << no_triggers;
@@ -87,7 +87,7 @@ TYPED_TEST(Foreign, R13_NorDoMany) {
   EXPECT_THAT(claimed, ElementsAre("good")) << "each claim finds some of them, and leaves them to the next";
 }
 
-TYPED_TEST(Foreign, I5_InOrderItHoldsUpWhatFollowsAndIsAnError) {
+TYPED_TEST(Foreign, I5_InOrderARowThatCannotBeChangedIsAnError) {
   this->put({"a", "bad", "b"});
   if (!this->backend_.refuse_changes_of("bad%")) GTEST_SKIP() << no_triggers;
   this->backend_.wait_for_earlier_transactions();
@@ -98,7 +98,7 @@ TYPED_TEST(Foreign, I5_InOrderItHoldsUpWhatFollowsAndIsAnError) {
   EXPECT_EQ(this->row("b").locked_by, "") << "nothing overtakes it";
 }
 
-TYPED_TEST(Foreign, R13_NorDoesOneThatCannotDie) {
+TYPED_TEST(Foreign, R13_ARowThatCannotBeMadeDeadDoesNotHoldUpTheOthers) {
   this->put_owned(json_event("bad"), "node/0");
   if (!this->backend_.foreign("UPDATE {table} SET crashes = 4")) GTEST_SKIP() << no_foreign_sql;
   this->expire();

@@ -266,7 +266,7 @@ TYPED_TEST(Insert, I11_TextOfAnyScriptComesBack) {
   EXPECT_EQ(back.payload(), e.payload());
 }
 
-TYPED_TEST(Insert, NamesMayFillTheirColumns) {
+TYPED_TEST(Insert, NamesMayBeAsLongAsTheirColumns) {
   std::string const wide = "é";
   auto const times = [&](std::size_t n) {
     std::string s;
@@ -316,14 +316,14 @@ TYPED_TEST(Insert, ManyRowsInOneCall) {
   EXPECT_EQ(this->s().inspect().counts().created, 2500U);
 }
 
-TYPED_TEST(Insert, NoRowsIsNoError) {
+TYPED_TEST(Insert, AnEmptyInsertIsNotAnError) {
   auto tx = this->backend_.begin();
   this->s().insert(tx->ref(), {});
   tx->commit();
   EXPECT_EQ(this->s().inspect().counts().pending(), 0U);
 }
 
-TYPED_TEST(Insert, BornWithAnOwnerIsItsOwn) {
+TYPED_TEST(Insert, ARowWrittenWithAnOwnerIsOwned) {
   this->put_owned(json_event("a"), "node/1");
   EXPECT_THAT(this->claim("other/1").rows, IsEmpty());
   EXPECT_EQ(this->row("a").locked_by, "node/1");
@@ -331,7 +331,7 @@ TYPED_TEST(Insert, BornWithAnOwnerIsItsOwn) {
   EXPECT_TRUE(this->finished("a"));
 }
 
-TYPED_TEST(Insert, BornWithAnOwnerThatVanishedCountsACrash) {
+TYPED_TEST(Insert, ARowWhoseOwnerVanishedCountsACrash) {
   this->put_owned(json_event("a"), "node/1");
   this->expire();
   auto const reply = this->claim("other/1");

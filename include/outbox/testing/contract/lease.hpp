@@ -55,7 +55,7 @@ TYPED_TEST(Lease, RenewalOfAFinishedRowIsRefused) {
   EXPECT_FALSE(this->row("a").lease_until);
 }
 
-TYPED_TEST(Lease, AnExpiredLeaseThatNobodyTookCanBeRenewed) {
+TYPED_TEST(Lease, AnExpiredLeaseThatWasNotTakenCanBeRenewed) {
   this->put({"a"});
   auto const row = this->claim_one("n/1");
   this->expire();
@@ -97,7 +97,7 @@ TYPED_TEST(Lease, ReleaseTakesManyTokensAndLeavesDelayedRowsAlone) {
   EXPECT_EQ(this->s().release({}, lease), 0U);
 }
 
-TYPED_TEST(Lease, ReleaseOfATokenThatOwnsNothingIsNothing) {
+TYPED_TEST(Lease, ReleaseOfATokenThatOwnsNothingChangesNothing) {
   this->put({"a"});
   this->settle(this->claim_one("n/1"), outcome::dead);
   EXPECT_EQ(this->release("n/1"), 0U);
@@ -111,7 +111,7 @@ TYPED_TEST(Lease, ReleaseByTokenReachesBirths) {
   EXPECT_THAT(this->claim("m/1").rows, SizeIs(1));
 }
 
-TYPED_TEST(Lease, TheHolderOfTheTableEndsTheLeasesOfOthers) {
+TYPED_TEST(Lease, TheHolderOfTheDispatchLockEndsTheLeasesOfOthers) {
   this->put({"theirs"});
   this->claim("old/1");
   this->put({"ours"});
@@ -126,7 +126,7 @@ TYPED_TEST(Lease, TheHolderOfTheTableEndsTheLeasesOfOthers) {
   EXPECT_EQ(this->row("ours").locked_by, "new/1");
 }
 
-TYPED_TEST(Lease, AnIncarnationIsNotAPrefix) {
+TYPED_TEST(Lease, APrefixOfAnIncarnationIsAnotherIncarnation) {
   this->put({"a"});
   this->claim("node:1/1");
   auto const lock = this->s().try_dispatch_lock("node:");
@@ -143,7 +143,7 @@ TYPED_TEST(Lease, TheDispatchLockHasOneHolder) {
   EXPECT_TRUE(this->s().try_dispatch_lock("b"));
 }
 
-TYPED_TEST(Lease, NodesComeAndGo) {
+TYPED_TEST(Lease, NodesAreRegisteredAndRetired) {
   this->s().heartbeat({.incarnation = "h:1:x",
                        .name = "one",
                        .version = "0.1.0",
@@ -167,7 +167,7 @@ TYPED_TEST(Lease, NodesComeAndGo) {
   EXPECT_THAT(this->s().inspect().nodes(), SizeIs(1));
 }
 
-TYPED_TEST(Lease, ANodeThatSaysNothingIsGone) {
+TYPED_TEST(Lease, ANodeWithoutAHeartbeatIsGone) {
   this->s().heartbeat({.incarnation = "h:1:x", .name = "one", .lease = lease});
   this->expire();
   EXPECT_THAT(this->s().inspect().nodes(), IsEmpty());

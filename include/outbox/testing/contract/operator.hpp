@@ -59,7 +59,7 @@ TYPED_TEST(Operator, I12_RetentionCountsFromTheEndNotTheBeginning) {
 
 // A program that knows only the columns of the specification marks a row DEAD without done_at, and an operator may mark
 // one DONE by hand. Such rows count from their insert, and if that is unknown too from created_at.
-TYPED_TEST(Operator, I12_ARowWithoutAnEndIsPurgedByItsBeginning) {
+TYPED_TEST(Operator, I12_ATerminalRowWithoutDoneAtIsPurgedByItsInsert) {
   auto const now = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
   for (auto const* id : {"dead", "done"}) this->put({id});
   this->advance(10s);
@@ -105,7 +105,7 @@ TYPED_TEST(Operator, ARowOfAnUnknownStatusIsLeftAlone) {
   EXPECT_EQ(static_cast<int>(this->row("a").status), 4);
 }
 
-TYPED_TEST(Operator, ADeadRowWithoutAnEndIsReplayed) {
+TYPED_TEST(Operator, ADeadRowWithoutDoneAtIsReplayed) {
   this->put({"a", "b"});
   if (!this->backend_.foreign("UPDATE {table} SET status = 3, last_error = 'by hand'")) {
     GTEST_SKIP() << no_foreign_sql;
@@ -165,7 +165,7 @@ TYPED_TEST(Operator, APurgedIdMayBeUsedAgain) {
   EXPECT_THAT(this->claim("n/1").rows, SizeIs(1));
 }
 
-TYPED_TEST(Operator, DeadOldestFirstWithTheirStory) {
+TYPED_TEST(Operator, DeadEventsComeOldestFirstWithErrorAndAttempts) {
   this->make_dead("a");
   this->make_dead("b");
   auto const dead = this->s().dead({}, 10);
@@ -191,7 +191,7 @@ TYPED_TEST(Operator, DeadByTypeAndAggregate) {
 }
 
 // As a pause of the global aggregate type covers rows that name none.
-TYPED_TEST(Operator, DeadOfTheGlobalAggregateHaveNoOther) {
+TYPED_TEST(Operator, DeadEventsWithoutAnAggregateAreOfTheGlobalOne) {
   this->make_dead("none");
   this->make_dead("order", {.aggregate = {"order", "1"}});
   this->make_dead("foreign");
@@ -206,7 +206,7 @@ TYPED_TEST(Operator, DeadOfTheGlobalAggregateHaveNoOther) {
   EXPECT_EQ(this->row("order").status, event_status::dead);
 }
 
-TYPED_TEST(Operator, I4_ReplayStartsAnew) {
+TYPED_TEST(Operator, I4_ReplayStartsTheEventAgain) {
   this->make_dead("a");
   EXPECT_TRUE(this->s().replay("a"));
   auto const r = this->row("a");
@@ -228,7 +228,7 @@ TYPED_TEST(Operator, I4_OnlyTheDeadAreReplayed) {
   EXPECT_TRUE(this->finished("done"));
 }
 
-TYPED_TEST(Operator, ReplayTwiceIsOnce) {
+TYPED_TEST(Operator, ASecondReplayChangesNothing) {
   this->make_dead("a");
   EXPECT_TRUE(this->s().replay("a"));
   EXPECT_FALSE(this->s().replay("a"));
@@ -288,7 +288,7 @@ TYPED_TEST(Operator, TextThatNoEventCanHaveMatchesNothing) {
   EXPECT_EQ(this->s().count_dead({}), 1U);
 }
 
-TYPED_TEST(Operator, FindShowsARow) {
+TYPED_TEST(Operator, FindReturnsTheRow) {
   this->put({"a"});
   EXPECT_EQ(this->row("a").event.type(), "order.placed");
   EXPECT_FALSE(this->s().inspect().find("nobody"));

@@ -26,7 +26,7 @@ TYPED_TEST(Order, I5_LowestSeqFirst) {
   EXPECT_TRUE(reply.more);
 }
 
-TYPED_TEST(Order, I5_AsTheyWereWrittenWhateverSavepointsAreSet) {
+TYPED_TEST(Order, I5_RowsComeInTheOrderOfTheirWritesDespiteSavepoints) {
   if (!this->backend_.has_savepoints()) GTEST_SKIP() << no_savepoints;
   auto const a = json_event("a");
   auto const b = json_event("b");
@@ -125,7 +125,7 @@ TYPED_TEST(Order, I3_ASuspectIsTakenAlone) {
   EXPECT_TRUE(second.more);
 }
 
-TYPED_TEST(Order, I3_ARowPastItsCrashesIsKilledAndTheNextFollows) {
+TYPED_TEST(Order, I3_ARowPastItsCrashesIsDeadAndTheNextFollows) {
   this->crash({"bad"}, 3);
   this->put({"good"});
   auto r = this->request("n/1");
@@ -146,7 +146,7 @@ TYPED_TEST(Order, AReplayedRowComesInItsOldPlace) {
   EXPECT_THAT(this->ids(this->in_order("n/2")), ElementsAre("a", "b"));
 }
 
-TYPED_TEST(Order, ARowThatWasTriedSaysSo) {
+TYPED_TEST(Order, ARowThatWasTriedIsMarked) {
   this->put({"a"});
   auto const first = this->in_order("n/1");
   EXPECT_FALSE(first.rows.at(0).tried);
@@ -205,7 +205,7 @@ TYPED_TEST(Pause, NamesThatNoEventCanHaveAreRefused) {
   EXPECT_THAT(this->s().pauses(), IsEmpty());
 }
 
-TYPED_TEST(Pause, EntriesThatMakeNoSenseHoldUpNothing) {
+TYPED_TEST(Pause, InvalidEntriesAreIgnored) {
   auto const entries =
       R"([{"event_type":"a\u0000b","aggregate_type":""}, {"event_type":""}, {"event_type":7}, "mail", {"event_type":"mail"}])";
   if (!this->backend_.overwrite_pauses(entries)) GTEST_SKIP() << no_text_of_pauses;
@@ -245,13 +245,13 @@ TYPED_TEST(Pause, AClaimLeavesWhatIsPaused) {
   EXPECT_THAT(this->ids(this->claim_without({})), ElementsAre("m1"));
 }
 
-TYPED_TEST(Pause, NoAggregateIsTheGlobalOne) {
+TYPED_TEST(Pause, AnEventWithoutAnAggregateHasTheGlobalOne) {
   this->put_type("m", "mail");
   EXPECT_THAT(this->ids(this->claim_without({{"mail", "__GLOBAL__"}})), IsEmpty());
   EXPECT_THAT(this->ids(this->claim_without({{"mail", "user"}})), ElementsAre("m"));
 }
 
-TYPED_TEST(Pause, WhatIsPausedIsNotDueNext) {
+TYPED_TEST(Pause, APausedRowIsNotDueNext) {
   this->put_type("m", "mail", "", 5s);
   this->put_type("o", "order", "", 20s);
   auto const reply = this->claim_without({{"mail", ""}});
@@ -260,7 +260,7 @@ TYPED_TEST(Pause, WhatIsPausedIsNotDueNext) {
   EXPECT_FALSE(this->claim_without({{"mail", ""}, {"order", ""}}).next_due);
 }
 
-TYPED_TEST(Pause, InOrderItIsAsIfItWereNotThere) {
+TYPED_TEST(Pause, InOrderAPausedRowIsPassedOver) {
   this->put_type("m", "mail");
   this->put_type("o", "order");
   EXPECT_THAT(this->ids(this->claim_without({{"mail", ""}}, /*in_order=*/true)), ElementsAre("o"));

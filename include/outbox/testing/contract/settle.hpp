@@ -15,7 +15,7 @@ class Settle : public StoreContract<Backend> {
 };
 TYPED_TEST_SUITE(Settle, Stores, store_name);
 
-TYPED_TEST(Settle, DoneIsTheEnd) {
+TYPED_TEST(Settle, ADeliveredRowIsNeverClaimedAgain) {
   EXPECT_TRUE(this->settle(this->held(), outcome::delivered));
   EXPECT_TRUE(this->finished("a"));
   this->expire();
@@ -92,7 +92,7 @@ TYPED_TEST(Settle, I6_ATokenOfTheSameNodeIsAnotherClaim) {
   EXPECT_FALSE(this->settle(old, outcome::delivered));
 }
 
-TYPED_TEST(Settle, AnExpiredLeaseThatNobodyTookIsStillOurs) {
+TYPED_TEST(Settle, ARowWithAnExpiredLeaseThatWasNotTakenCanBeSettled) {
   auto const row = this->held();
   this->expire();
   EXPECT_TRUE(this->settle(row, outcome::delivered));
@@ -208,7 +208,7 @@ TYPED_TEST(Settle, AMixedBatchIsAnsweredItemByItem) {
   EXPECT_EQ(this->row("e").status, event_status::dead);
 }
 
-TYPED_TEST(Settle, ManyAtOnce) {
+TYPED_TEST(Settle, ManySettlementsInOneCall) {
   for (int i = 0; i < 100; ++i) this->put(json_event("id-" + std::to_string(i)));
   std::vector<settlement> items;
   for (auto const& r : this->claim("n/1").rows) items.push_back({.row = r.handle});
@@ -217,7 +217,7 @@ TYPED_TEST(Settle, ManyAtOnce) {
   EXPECT_EQ(this->s().inspect().counts().pending(), 0U);
 }
 
-TYPED_TEST(Settle, NothingIsNoError) { EXPECT_THAT(this->s().settle({}), IsEmpty()); }
+TYPED_TEST(Settle, AnEmptyBatchIsNotAnError) { EXPECT_THAT(this->s().settle({}), IsEmpty()); }
 
 TYPED_TEST(Settle, ALongReasonOfAnyScriptIsKept) {
   std::string reason;
