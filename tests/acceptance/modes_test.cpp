@@ -69,7 +69,7 @@ TYPED_TEST(Modes, OrderedWithDeferrals) {
   this->start(n);
   ASSERT_TRUE(eventually([&] { return this->row("c").status == event_status::delivered; }));
   EXPECT_THAT(this->order.ids(), ElementsAre("a", "b", "b", "b", "b", "c"));
-  EXPECT_EQ(this->row("late").status, event_status::created) << "a delay of its own holds up nobody";
+  EXPECT_EQ(this->row("late").status, event_status::created) << "its delay holds up no other event";
 }
 
 TYPED_TEST(Modes, OrderedStandbyTakesOver) {
@@ -259,9 +259,9 @@ TYPED_TEST(Modes, AnAnswerThatMissesTheStopIsGivenUp) {
   EXPECT_FALSE(n->stop(0ms));
   n.reset();
   EXPECT_EQ(this->row("a").status, event_status::retry);
-  EXPECT_EQ(this->row("a").locked_by, "") << "somebody else may have it at once";
+  EXPECT_EQ(this->row("a").locked_by, "") << "another node may claim it at once";
   (*open)(done);
-  EXPECT_EQ(this->row("a").status, event_status::retry) << "nobody listens any more";
+  EXPECT_EQ(this->row("a").status, event_status::retry) << "no listener is left";
 }
 
 TYPED_TEST(Modes, ACallThatDetachesDuringTheDestructorIsGivenUpToo) {

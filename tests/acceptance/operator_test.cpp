@@ -76,7 +76,7 @@ TYPED_TEST(Operations, WriterOnly) {
   w.start();
   this->write(w, "a");
   EXPECT_EQ(this->row("a").status, event_status::created);
-  EXPECT_EQ(this->row("a").locked_by, "") << "whoever delivers it is elsewhere";
+  EXPECT_EQ(this->row("a").locked_by, "") << "another node delivers it";
   EXPECT_EQ(w.counters().hot_enqueued + w.counters().hot_dropped, 0U);
   EXPECT_EQ(w.purge_once(), 0U) << "it is young";
   EXPECT_TRUE(w.stop());

@@ -260,7 +260,7 @@ strings column(std::vector<strings> const& rows, std::size_t index) {
   return cells;
 }
 
-// `Suite.Name` on the page of the specifications is a case of ours.
+// `Suite.Name` on the page of the specifications is a case in this tree.
 TEST(Docs, EveryTestThatProvesASpecificationExists) {
   std::string sources;
   for (auto const* const folder : {"tests", "include/outbox/testing"}) {
@@ -330,7 +330,7 @@ bool is_in(std::vector<header> const& all, std::string const& name) {
   return std::ranges::any_of(all, [&](header const& h) { return h.scopes.contains(scope) && h.words.contains(word); });
 }
 
-// The second column has names of ours: `poll.every` is an option, the others are in the headers.
+// The second column has names of this library: `poll.every` is an option, the others are in the headers.
 TEST(Docs, OurNamesBesideThoseOfTheSpecificationsExist) {
   std::set<std::string> options;
   for (auto const& line : lines_of(root() / "docs/reference/options.md")) {
@@ -353,7 +353,8 @@ TEST(Docs, OurNamesBesideThoseOfTheSpecificationsExist) {
   EXPECT_GT(checked, 100);
 }
 
-// The third column has names of ours, the fourth names of the tables: a glossary must not outlive what it explains.
+// The third column has names of this library, the fourth names of the tables: a glossary must not outlive what it
+// explains.
 TEST(Docs, NamesInTheGlossaryExist) {
   std::set<std::string> code;
   std::set<std::string> tables;

@@ -211,7 +211,7 @@ TEST_F(ClaimStep, I7_AClaimWhoseReplyWasLostIsReleasedBeforeTheNext) {
   n.poll_all();
   EXPECT_THAT(n.asked, ElementsAre(operation::release, operation::claim));
   EXPECT_EQ(n.deliver(), "a");
-  EXPECT_EQ(db.row("a").crashes, 0) << "nobody crashed";
+  EXPECT_EQ(db.row("a").crashes, 0) << "no node crashed";
 }
 
 TEST_F(ClaimStep, I7_AClaimThatTakesEffectLateIsReleasedAtTheNextRenewal) {
@@ -452,7 +452,7 @@ TEST_F(ClaimStep, I7_ARowThatFellDueAgainBeforeItsSettlementWasConfirmedIsANewCl
   n.poll_all();
   n.deliver(failed{"no", 0ms});
   n.fail_next(operation::settle, fault::after);
-  n.settle();  // it took effect, and nobody knows
+  n.settle();  // it took effect, and the node does not know
   n.look([](engine& e) { e.wake(); });
   EXPECT_TRUE(n.poll());
   auto const t = n.start();

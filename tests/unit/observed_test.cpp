@@ -456,7 +456,7 @@ class watched_store final : public spi::forwarding_store {
   std::vector<bool> settle(std::span<settlement const> items) override {
     return note("settler"), forwarding_store::settle(items);
   }
-  void heartbeat(node_row const& node) override {  // whoever renews leases announces the node too
+  void heartbeat(node_row const& node) override {  // the thread that renews leases also sends the heartbeat
     note("renewer");
     forwarding_store::heartbeat(node);
   }

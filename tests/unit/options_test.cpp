@@ -65,7 +65,7 @@ TEST(Options, EveryModeHasTheDefaultsOfItsRowInTheSpecification) {
   EXPECT_EQ(ordered.workers, 1U);
   EXPECT_EQ(ordered.retry.max_attempts, 1);
   EXPECT_EQ(age_purge_options{}.keep, 7 * 24h);
-  EXPECT_FALSE(purge_options{}.dead) << "what died stays until somebody looks at it";
+  EXPECT_FALSE(purge_options{}.dead) << "dead rows stay until an operator looks at them";
   EXPECT_EQ(age_purge_options{}.batch, 500U);
   EXPECT_EQ(age_purge_options{}.every, 1h);
 }

@@ -104,7 +104,7 @@ TEST_F(Ordered, I5_AfterALostRowTheNodeClaimsFromTheStart) {
   put({"a", "b"});
   auto const t = n.start();
   ASSERT_EQ(t->event.id(), "a");
-  n.advance(31s);  // nobody renewed; another took the row
+  n.advance(31s);  // the lease was not renewed, and another node took the row
   auto const other = db.store->backend().claim({.token = "other/1", .limit = 1, .lease = 30s}).rows.at(0).handle;
   n.finish(t, done);
   while (n.settle()) {

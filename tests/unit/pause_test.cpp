@@ -17,7 +17,7 @@ TEST_F(Pauses, APausedRouteWaitsAndTheRestGoesOn) {
   clock->advance(1h);
   n->run_until_idle();
   EXPECT_THAT(seen->ids(), ElementsAre("e"));
-  EXPECT_EQ(row("m").locked_by, "") << "nobody holds it";
+  EXPECT_EQ(row("m").locked_by, "") << "it has no owner";
   EXPECT_TRUE(n->resume({"mail"}));
   n->run_until_idle();
   EXPECT_THAT(seen->ids(), ElementsAre("e", "m"));

@@ -105,9 +105,9 @@ TEST_F(LostLock, R9_WhatIsQueuedIsGivenBack) {
   node.poll_all();
   ASSERT_EQ(node.deliver(), "a");
   lose();
-  EXPECT_FALSE(node.start()) << "whoever has the lock now delivers it";
+  EXPECT_FALSE(node.start()) << "the holder of the lock delivers it";
   node.settle();
-  EXPECT_EQ(db.row("a").status, event_status::delivered) << "what is finished is settled as ever";
+  EXPECT_EQ(db.row("a").status, event_status::delivered) << "a finished event is settled as usual";
   EXPECT_EQ(db.row("b").locked_by, "");
 }
 
@@ -161,13 +161,13 @@ TEST_F(LostLock, R9_ARenewalFromBeforeTheLockCameBackProvesNothing) {
   lose();
   ASSERT_TRUE(node.renew()) << "still ours";
   node.advance(1ms);
-  regain();  // somebody else may have had it in between
+  regain();  // another node may have held it in between
   EXPECT_FALSE(node.core->plan_poll().request);
   EXPECT_TRUE(node.renew());
   EXPECT_TRUE(node.core->plan_poll().request);
 }
 
-// Its call goes on, because nobody can end a call; its row comes back from somebody who had it meanwhile.
+// Its call goes on, because a call cannot be ended. Its row comes back from another node, which held it meanwhile.
 TEST_F(LostLock, R9_ARowThatWasLostAndComesBackIsClaimedLikeAnyOther) {
   auto const running = run_one();
   ASSERT_TRUE(running);

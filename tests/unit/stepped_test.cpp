@@ -43,7 +43,7 @@ TEST_F(Stepped, IsNotForANodeThatOnlyWrites) {
   writer.writer().write(tx, "t", "1", {.id = "a"});
   tx.commit();
   EXPECT_THROW(writer.run_until_idle(), error);
-  EXPECT_EQ(row("a").status, event_status::created) << "nobody killed it for want of a listener";
+  EXPECT_EQ(row("a").status, event_status::created) << "it is not dead because it lacks a listener";
 }
 
 TEST_F(Stepped, AListenerMayStopItsNodeButNotRunIt) {

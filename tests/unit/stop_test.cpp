@@ -203,7 +203,7 @@ TEST_F(Stop, AskedForByAListenerLeavesTheTableToAnotherNode) {
   standby.start();
   commit(n, "a");
   ASSERT_TRUE(tally_.reach(1));
-  ASSERT_TRUE(eventually([&] { return standby.health().active; })) << "nobody has called stop() but the listener";
+  ASSERT_TRUE(eventually([&] { return standby.health().active; })) << "only the listener has called stop()";
   commit(n, "b");
   EXPECT_TRUE(seen_by_other.reach(1));
   auto const h = n.health();

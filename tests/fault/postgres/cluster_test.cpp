@@ -44,7 +44,7 @@ class PostgresCluster : public ::testing::Test {
   }
 
   // The database itself notes what no node may do: take a row from a live owner (I6), touch one that has ended (I4), or
-  // end one that nobody holds (I6).
+  // settle a row without an owner (I6).
   void watch_every_change() {
     db.execute("CREATE TABLE " + db.table("violations") + " (what text)");
     db.execute("CREATE FUNCTION " + db.table("watch") + "() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN " +

@@ -166,7 +166,7 @@ TEST_F(PostgresCopies, ANodeOfTheOlderVersionAndANewOneExcludeEachOther) {
   EXPECT_FALSE(s->backend().try_dispatch_lock("n"));
   EXPECT_FALSE(s->backend().try_dispatch_lock("n"));
   EXPECT_THAT(about_older(), ElementsAre(HasSubstr("stands by"))) << "once";
-  EXPECT_FALSE(copy->backend().try_dispatch_lock("n")) << "nobody knows which of the copies the older one works on";
+  EXPECT_FALSE(copy->backend().try_dispatch_lock("n")) << "it is unknown which copy the older node works on";
   older.execute("SELECT pg_advisory_unlock_all()");
   auto lock = s->backend().try_dispatch_lock("n");
   ASSERT_TRUE(lock);

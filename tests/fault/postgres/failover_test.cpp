@@ -48,7 +48,7 @@ class PostgresFailover : public ::testing::Test {
     return o;
   }
 
-  // Writes each once, however often it must ask. A commit whose reply was lost is found by its id.
+  // Writes each event once, no matter how often it must try. A commit whose reply was lost is found by its id.
   static void write_all(node const& n, std::string const& connection, int count) {
     std::optional<postgres::connection> c;
     for (int i = 0; i < count;) {

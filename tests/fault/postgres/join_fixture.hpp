@@ -35,7 +35,7 @@ inline void check(PGconn* c, char const* sql) {
 class raw_client {
  public:
   static constexpr char const* name = "libpq";
-  static constexpr bool knows_doubt = false;  ///< Nobody but the application sees the error.
+  static constexpr bool knows_doubt = false;  ///< Only the application sees the error.
   explicit raw_client(std::string const& connection) : c_{std::make_unique<postgres::connection>(connection)} {}
   void begin() { execute("BEGIN"); }
   void execute(char const* sql) { check(c_->handle(), sql); }
@@ -121,7 +121,7 @@ class PostgresJoin : public ::testing::Test {
                " DEFERRABLE INITIALLY DEFERRED)");
     db.execute("SET search_path = " + db.schema());
     multi_node_options o{.store = db.open(), .log = nullptr};
-    o.poll.every = 1h;       // what is delivered was handed over, or somebody woke the poller
+    o.poll.every = 1h;       // an event that is delivered was handed over, or the poller was woken
     o.stop_timeout = 100ms;  // some transactions are open when it is destroyed
     o.listeners.on("t", [this](delivery const& d) {
       if (d.path == path::hot) hot.add(d.id);

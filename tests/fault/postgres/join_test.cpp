@@ -83,7 +83,7 @@ TYPED_TEST(PostgresJoin, I11_EveryByteArrivesAsItWas) {
 
 // What a session has set must not decide how it reads what is sent to it, one event at a time or many.
 TYPED_TEST(PostgresJoin, I11_SettingsOfTheSessionDoNotChangeWhatIsWritten) {
-  ASSERT_TRUE(this->box->stop());  // nobody delivers them
+  ASSERT_TRUE(this->box->stop());  // no node delivers them
   auto w = writer_only({.store = this->db.open(), .log = nullptr});
   std::string const bytes{"\0NULL\\\"", 7};
   instant const at = std::chrono::sys_days{std::chrono::year{2040} / 1 / 2};
@@ -236,7 +236,7 @@ TYPED_TEST(PostgresJoin, I1_AConnectionCutAfterCommitLosesNothing) {
   this->client.close();
   ASSERT_TRUE(this->seen.reach(1));
   ASSERT_TRUE(this->all_settled());
-  EXPECT_EQ(this->hot.total(), 0U) << "nobody knew that it was committed";
+  EXPECT_EQ(this->hot.total(), 0U) << "no node knew that it was committed";
   EXPECT_EQ(this->seen.total(), 1U);
   EXPECT_EQ(this->rows("orders"), "1");
 }

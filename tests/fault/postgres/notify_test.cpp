@@ -43,7 +43,7 @@ TEST_F(PostgresServer, HintsAtTheSameTimeAreOneNotify) {
   EXPECT_LE(listening->backend().change_counter() - before, static_cast<std::uint64_t>(most)) << "a hundred a second";
 }
 
-// A process that commits and ends leaves nobody behind who could notify later.
+// After a process has committed and ended, nothing is left that could notify later.
 TEST_F(PostgresServer, AHintIsSentBeforeTheStoreIsGone) {
   auto o = db.options();
   o.notify = true;
@@ -124,7 +124,7 @@ TEST_F(PostgresServer, SessionsOfTheApplicationSendNoNotify) {
     w.writer().write(tx, "t", "1");
     tx.commit();
   }
-  ASSERT_TRUE(eventually([&] { return s->backend().change_counter() != before; })) << "somebody did";
+  ASSERT_TRUE(eventually([&] { return s->backend().change_counter() != before; })) << "the store notified";
   std::ifstream log{server.directory() + "/server.log"};
   int commits = 0;
   int notified = 0;

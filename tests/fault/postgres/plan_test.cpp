@@ -72,7 +72,7 @@ TEST_F(PostgresServer, PurgeUsesTheIndexOfWhatEnded) {
   EXPECT_EQ(s->backend().purge({.retention = 0s, .limit = 500}), 500U);
 }
 
-// By its index if there is one; if not, and only then, somebody hears of it once there is a backlog.
+// With its index if there is one. Only without it does the store log a warning, once there is a backlog.
 TEST_F(PostgresServer, ClaimsInOrderUseTheirIndex) {
   std::vector<std::string> said;
   auto o = db.options();

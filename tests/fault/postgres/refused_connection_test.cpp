@@ -5,7 +5,7 @@
 namespace outbox {
 namespace {
 
-// What somebody must repair first is not worth another attempt.
+// An error that an operator must correct first is not worth another attempt.
 TEST_F(PostgresServer, AConnectionThatTheServerRefusesForGoodIsNotTransient) {
   postgres_server server;
   postgres_database own{"postgres", server};
@@ -83,7 +83,7 @@ TEST_F(PostgresServer, ARefusalIsTransientIfAnotherHostIsUnreachable) {
   auto const away = std::to_string(free_port());
   auto const refusing = std::to_string(server.port());
   EXPECT_TRUE(with(away + "," + refusing).transient());
-  EXPECT_FALSE(with(refusing + "," + away).transient()) << "libpq asks nobody else after a wrong password";
+  EXPECT_FALSE(with(refusing + "," + away).transient()) << "libpq tries no other host after a wrong password";
   EXPECT_TRUE(with(away + "," + away).transient());
 }
 
@@ -164,7 +164,7 @@ TEST_F(PostgresServer, TlsIsPassedOnToLibpq) {
   });
   EXPECT_TRUE(e.transient()) << e.what();
 
-  // TLS must notice the end of a session too, whoever waits for an answer.
+  // With TLS, too, every caller that waits for an answer must notice the end of the session.
   for (auto const how : {postgres::send_mode::immediate, postgres::send_mode::pipelined}) {
     postgres::connection other{secure};
     postgres::transaction tx{other, how};

@@ -94,7 +94,7 @@ TEST_F(PostgresSchema, APlainTableIsAdoptedWithItsRows) {
   EXPECT_EQ(report.change, migration::kind::adopted);
   EXPECT_TRUE(report.warnings.empty());
   auto const s = db.open();
-  EXPECT_EQ(s->inspect().find("new")->locked_by, "") << "whoever held it is another program";
+  EXPECT_EQ(s->inspect().find("new")->locked_by, "") << "another program held it";
   EXPECT_EQ(s->inspect().find("new")->event.headers().at("k"), "v");
   EXPECT_LT(s->inspect().find("old")->seq, s->inspect().find("new")->seq) << "by age";
   EXPECT_TRUE(s->inspect().find("done")->done_at) << "purge counts from it";

@@ -69,7 +69,7 @@ class PostgresServer : public ::testing::Test {
                     " WHERE written_by >= pg_snapshot_xmin(pg_current_snapshot())") == "0";
     });
   }
-  // The sessions of the store, but for those of this test.
+  // The number of sessions of the store, without those of this test.
   std::string sessions(std::string const& name) {
     return db.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", name);
   }

@@ -137,7 +137,7 @@ TEST_F(PostgresServer, TooManyConnectionsIsTransient) {
   }));
 }
 
-// A primary that became a standby says 25006 to whoever writes. As good: a server that recovers.
+// A primary that became a standby answers each write with 25006. So does a server that recovers.
 TEST_F(PostgresServer, AReadOnlyServerIsTransientAndItsConnectionIsClosed) {
   auto const s =
       postgres::open(db.connection() + " application_name=reader options='-c search_path=pg_catalog'", db.options());

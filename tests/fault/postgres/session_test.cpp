@@ -91,7 +91,7 @@ TEST_F(PostgresServer, AWriterThatMayNotReadTheTableCommitsAfterASavepoint) {
   }
   db.execute("GRANT SELECT ON " + db.table("outbox_meta") + " TO " + role);
   go("blind");
-  EXPECT_EQ(hot.total(), 0U) << "nobody may ask whether the rows are there, so the poller decides";
+  EXPECT_EQ(hot.total(), 0U) << "the writer may not read whether the rows are there, so the poller decides";
   db.execute("GRANT SELECT (event_id, locked_by) ON " + db.table() + " TO " + role);
   go("seeing");
   EXPECT_EQ(hot.total(), 2U);

@@ -203,7 +203,7 @@ TEST_F(PostgresTransaction, I2_ATransactionThatSqlChainedIsAnError) {
   EXPECT_EQ(rows("outbox_event"), "0");
 }
 
-// What was written before a savepoint outlives it, however often that is rolled back and whatever is sent in between.
+// Events written before a savepoint outlive it, no matter how often it is rolled back and what is sent in between.
 TEST_F(PostgresTransaction, I1_EventsFromBeforeASavepointOutliveIt) {
   postgres::connection c{db.connection()};
   postgres::transaction tx{c};

@@ -266,7 +266,7 @@ TEST_F(LockFile, I7_ANodeStandsByWhileAnotherHoldsTheNewFile) {
   ASSERT_EQ(::rename(other.c_str(), lock_path.c_str()), 0);
   ASSERT_TRUE(eventually([&] { return !a.active(); }));
   commit(a, "x");
-  EXPECT_EQ(sqlite::open(path)->inspect().find("x")->locked_by, "") << "it is for whoever has the lock";
+  EXPECT_EQ(sqlite::open(path)->inspect().find("x")->locked_by, "") << "the holder of the lock delivers it";
   ::close(fd);
   ASSERT_TRUE(seen.reach(1)) << "it has the lock again";
   EXPECT_TRUE(a.n->stop());

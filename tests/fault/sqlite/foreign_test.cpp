@@ -231,7 +231,7 @@ TEST_F(Foreign, R13_ARowThatCannotBeNormalisedDoesNotHoldUpTheOthers) {
   std::set<std::string> ids;
   for (auto const& r : reply.rows) ids.insert(r.handle.id);
   EXPECT_EQ(ids, (std::set<std::string>{"good", "plain"}));
-  EXPECT_FALSE(reply.more) << "nobody need look again at once";
+  EXPECT_FALSE(reply.more) << "no second claim is needed at once";
 }
 
 TEST_F(Foreign, RowsThatWaitBecauseATriggerRollsBackAreLoggedOnce) {
@@ -279,7 +279,7 @@ TEST_F(Foreign, AnEmptyOwnerIsNoOwner) {
   auto const reply = store->backend().claim({.token = "n/1", .lease = 30s});
   ASSERT_EQ(reply.rows.size(), 1U);
   EXPECT_EQ(reply.rows[0].crashes, 0);
-  EXPECT_EQ(store->inspect().find("a")->crashes, 0) << "nobody has crashed";
+  EXPECT_EQ(store->inspect().find("a")->crashes, 0) << "no node has crashed";
 }
 
 TEST_F(Foreign, AnEmptyOwnerIsNoOwnerOfARowWhoseCrashesAreUsedUp) {

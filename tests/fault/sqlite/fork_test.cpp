@@ -103,7 +103,7 @@ TEST_F(SqliteFork, I1_I7_EventsThatAChildWritesAreLeftToThePoller) {
             0);
   auto const row = sqlite::open(path)->inspect().find("child");
   ASSERT_TRUE(row);
-  EXPECT_EQ(row->locked_by, "") << "nobody will deliver what the child's engine owns";
+  EXPECT_EQ(row->locked_by, "") << "no node would deliver a row that the child's engine owns";
   commit(w, "after");
   n.run_until_idle();
   for (auto const* id : {"before", "child", "after"}) {

@@ -2,7 +2,7 @@
 //
 //   outbox_fault_child load|drain|wait DATABASE LEDGER LIFE SEED MAX_CRASHES
 //
-// load: two threads write until somebody kills it. drain: delivers until nothing is pending, then exits. wait: says
+// load: two threads write until the process is killed. drain: delivers until nothing is pending, then exits. wait: says
 // when it has become the node that dispatches, and goes on. A ledger line is "S life id" for a delivery that succeeded.
 #include <fcntl.h>
 #include <sqlite3.h>

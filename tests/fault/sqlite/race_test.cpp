@@ -198,9 +198,9 @@ TEST_F(Race, I9_AnErrorInTheMiddleOfAWriteLeavesNothingHalfDone) {
   EXPECT_EQ(deliver(), "");
 }
 
-// A DEFERRED transaction that has read and then writes after somebody else has committed fails at once, whatever the
-// busy timeout: that is SQLite's rule for snapshots. The error is transient, nothing was written, and the caller begins
-// anew.
+// A DEFERRED transaction that has read and then writes after another connection has committed fails at once, whatever
+// the busy timeout: that is SQLite's rule for snapshots. The error is transient, nothing was written, and the caller
+// begins anew.
 TEST_F(Race, CallersDeferredTransactionAgainstOurSettler) {
   sqlite::transaction first{db};
   write(first, "a");

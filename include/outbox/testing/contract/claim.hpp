@@ -1,4 +1,4 @@
-// Claims: who gets which rows, and when.
+// Claims: which rows a claim takes, and when.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Other programs on the same table: one that dispatches too, and triggers that the user has made.
+// Other programs on the same table: one that also dispatches, and triggers of the application.
 #pragma once
 
 #include <outbox/testing/contract/suite.hpp>
@@ -8,7 +8,7 @@ namespace outbox::contract {
 template <class Backend>
 class Foreign : public StoreContract<Backend> {
  protected:
-  // As a dispatcher does that knows no leases.
+  // Locks a row as a dispatcher does that knows no leases.
   bool lock(std::string const& id, std::string const& locked_at = "available_at") {
     return this->backend_.foreign(
         "UPDATE {table} SET locked_by = 'java-1', locked_at = " + locked_at + " WHERE event_id = $1", {id});
@@ -29,7 +29,7 @@ TYPED_TEST(Foreign, I7_ARowThatAnotherProgramLockedIsLeftForALease) {
   this->advance(lease + 10ms);
   auto const later = this->claim("n/2");
   ASSERT_THAT(this->ids(later), ::testing::Contains("a"));
-  EXPECT_EQ(this->row("a").crashes, 0) << "whoever it was, it was no node of ours";
+  EXPECT_EQ(this->row("a").crashes, 0) << "the owner was not a node of this library";
   EXPECT_EQ(later.foreign_owner, "");
 }
 

@@ -1,4 +1,4 @@
-// Rows are born in the caller's transaction.
+// Inserts: rows are written in the caller's transaction.
 #pragma once
 
 #include <outbox/testing/contract/suite.hpp>
@@ -18,7 +18,7 @@ class Insert : public StoreContract<Backend> {
 };
 TYPED_TEST_SUITE(Insert, Stores, store_name);
 
-// Remembers what a transaction said.
+// Remembers what a transaction reported to its observer.
 class transaction_notes final : public transaction_observer {
  public:
   explicit transaction_notes(std::vector<std::string> ids, std::string token = "n/1")
@@ -361,7 +361,7 @@ TYPED_TEST(Insert, I11_InstantsComeBackToTheMicrosecond) {
     this->put(json_event(id, {.occurred_at = t, .available_at = last}));
     EXPECT_EQ(this->row(id).event.occurred_at(), t);
     EXPECT_EQ(this->row(id).available_at == last, delayed);
-    // Several at once take another way to some databases.
+    // Some stores write several rows by another statement.
     auto const a = json_event(id + "a", {.occurred_at = t});
     auto const b = json_event(id + "b", {.occurred_at = t, .available_at = last});
     insertion const rows[] = {{&a}, {&b}};

@@ -1,4 +1,4 @@
-// Leases, the dispatch lock and the registry: who is there, and for how long.
+// Leases, the dispatch lock and the registry of nodes.
 #pragma once
 
 #include <outbox/testing/contract/suite.hpp>
@@ -20,7 +20,7 @@ TYPED_TEST(Lease, RenewalKeepsTheRow) {
   EXPECT_THAT(this->claim("m/2").rows, SizeIs(1));
 }
 
-// Dispatchers that know nothing of leases take a lock for abandoned when it is old enough.
+// Dispatchers that know no leases regard an old lock as abandoned.
 TYPED_TEST(Lease, RenewalIsSeenByOtherDispatchersToo) {
   this->put({"a"});
   auto const row = this->claim_one("n/1");

@@ -86,7 +86,7 @@ TYPED_TEST(Operator, I12_ATerminalRowWithoutDoneAtIsPurgedByItsInsert) {
   EXPECT_THAT(left(false), ElementsAre("young done"));
 }
 
-// A terminal status of another program's, such as ARCHIVED, is left to that program, whoever still holds the row.
+// A row with a terminal status of another program, such as ARCHIVED, is left to that program, also if a node holds it.
 TYPED_TEST(Operator, ARowOfAnUnknownStatusIsLeftAlone) {
   this->put({"a"});
   auto const held = this->claim_one("n/1");

@@ -1,4 +1,4 @@
-// Settlements: only the claim that holds a row ends it, and once.
+// Settlements: only the claim that holds a row settles it, and only once.
 #pragma once
 
 #include <outbox/testing/contract/suite.hpp>
@@ -44,7 +44,8 @@ TYPED_TEST(Settle, I4_SentTwiceChangesNothing) {
   EXPECT_EQ(this->row("a").attempts, 1);
 }
 
-// Whoever ended it may have cleared the token or left it, as another program would: neither opens the row again.
+// The node that settled the row cleared the token; another program may have left it. In neither case is the row opened
+// again.
 TYPED_TEST(Settle, I4_ATerminalRowStaysAsItIs) {
   for (auto const end : {outcome::dead, outcome::delivered}) {
     std::string const id = end == outcome::dead ? "dead" : "done";
