@@ -1,8 +1,12 @@
 # Installs BUILD to PREFIX and looks at what is there.
 file(REMOVE_RECURSE ${PREFIX})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
-foreach(header outbox/outbox.hpp outbox/sqlite.hpp outbox/postgres.hpp outbox/adapt/pqxx.hpp
-    outbox/detail/handler.hpp outbox/detail/core_export.hpp)
+set(headers outbox/outbox.hpp outbox/writer.hpp outbox/sqlite.hpp outbox/spi/store.hpp outbox/testing/contract.hpp
+  outbox/testing/contract/backend.hpp outbox/detail/handler.hpp outbox/detail/core_export.hpp)
+if(POSTGRES)
+  list(APPEND headers outbox/postgres.hpp outbox/adapt/pqxx.hpp)
+endif()
+foreach(header IN LISTS headers)
   if(NOT EXISTS ${PREFIX}/include/${header})
     message(FATAL_ERROR "include/${header} is not installed")
   endif()

@@ -15,7 +15,7 @@ run(${CMAKE_COMMAND} -S ${source_dir} -B ${WORK}/library ${COMMON} -DBUILD_SHARE
 run(${CMAKE_COMMAND} --build ${WORK}/library)
 file(REMOVE_RECURSE ${WORK}/prefix)
 run(${CMAKE_COMMAND} --install ${WORK}/library --prefix ${WORK}/prefix)
-run(${CMAKE_COMMAND} -S ${here}/project -B ${WORK}/consumer ${COMMON} -DHOW=find_package
+run(${CMAKE_COMMAND} -S ${here}/project -B ${WORK}/consumer ${COMMON} -DHOW=find_package -DPOSTGRES=${POSTGRES}
   -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 run(${CMAKE_COMMAND} --build ${WORK}/consumer)
 file(REMOVE ${WORK}/shop.db ${WORK}/shop.db-wal ${WORK}/shop.db-shm)
