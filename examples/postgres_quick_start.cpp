@@ -1,4 +1,4 @@
-// The quick start on PostgreSQL. It works in a schema of its own, and leaves that behind to look at.
+// The quick start on PostgreSQL. It works in its own schema, and leaves it behind for inspection.
 //
 //   example_postgres_quick_start "host=localhost dbname=shop" [more orders]
 #include <chrono>
@@ -23,12 +23,12 @@ int main(int argc, char** argv) try {
   if (argc < 2) throw outbox::error{outbox::errc::invalid_option, "the first argument is a libpq connection string"};
   outbox::listeners listeners;
   listeners.on<order_placed>([](order_placed const& e, outbox::delivery const& d) -> outbox::result {
-    if (e.order_id == "43" && d.attempt == 1) return outbox::failed{"carrier is down"};  // comes back by itself
+    if (e.order_id == "43" && d.attempt == 1) return outbox::failed{"carrier is down"};  // tried again
     std::printf("carrier booked order %s\n", e.order_id.c_str());
     return outbox::done;
   });
 
-  outbox::postgres::connection db{argv[1]};  // or a PGconn* or a pqxx::connection that you have
+  outbox::postgres::connection db{argv[1]};  // or your own PGconn* or pqxx::connection
   db.execute("DROP SCHEMA IF EXISTS outbox_quick_start CASCADE; CREATE SCHEMA outbox_quick_start");
   db.execute("SET search_path = outbox_quick_start; CREATE TABLE orders (id text PRIMARY KEY)");
 
@@ -44,7 +44,7 @@ int main(int argc, char** argv) try {
   };
   place("42", true);
   place("43", true);
-  place("44", false);  // rolled back: nobody hears of it
+  place("44", false);  // rolled back: no event, no listener call
 
   int const more = argc > 2 ? std::atoi(argv[2]) : 0;
   for (int i = 0; i < more; ++i) place(std::to_string(100 + i), true);

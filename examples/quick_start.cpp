@@ -1,4 +1,4 @@
-// The quick start: an order service on SQLite. The README shows its heart.
+// The quick start: an order service on SQLite. The README shows the central part.
 //
 //   example_quick_start [more orders]
 #include <atomic>
@@ -42,8 +42,8 @@ int main(int argc, char** argv) {
   listeners.on<order_placed>(
       [&](order_placed const& e, outbox::delivery const& d) -> outbox::result {
         switch (carrier.book(e.order_id)) {
-          case 429: return outbox::defer{30s, "carrier is throttling"};  // comes back, not counted
-          case 503: return outbox::failed{"carrier is down"};            // counted, backs off; so does a throw
+          case 429: return outbox::defer{30s, "carrier is throttling"};  // tried again later, not counted
+          case 503: return outbox::failed{"carrier is down"};            // counted, backs off; so does an exception
           case 422: return outbox::dead{"carrier rejected " + d.id};
           default: return outbox::done;
         }
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   auto box = outbox::single_node({.store = store, .listeners = std::move(listeners)});
   box.start();
 
-  outbox::sqlite::connection db{path};  // or the sqlite3* that you have
+  outbox::sqlite::connection db{path};  // or your own sqlite3*
   db.execute("CREATE TABLE orders (id TEXT PRIMARY KEY)");
 
   auto const place = [&](std::string const& id, bool commit) {
@@ -64,8 +64,8 @@ int main(int argc, char** argv) {
     if (commit) tx.commit();  // the listener runs microseconds later
   };
   place("42", true);
-  place("43", true);   // the carrier is down; it comes back by itself
-  place("44", false);  // rolled back: nobody hears of it
+  place("43", true);   // the carrier is down; the event is tried again
+  place("44", false);  // rolled back: no event, no listener call
 
   int const more = argc > 1 ? std::atoi(argv[1]) : 0;
   for (int i = 0; i < more; ++i) place(std::to_string(100 + i), true);

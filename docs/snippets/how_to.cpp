@@ -65,7 +65,7 @@ void join_your_transaction(std::string const& path) {
   sqlite3* handle = nullptr;
   check(sqlite3_open(path.c_str(), &handle) == SQLITE_OK, "the file can be opened again");
   {
-    outbox::sqlite::transaction tx{handle};  // your handle: nothing is left behind on it, and it stays open
+    outbox::sqlite::transaction tx{handle};  // your handle: it stays open, and nothing is left behind on it
     tx.execute("INSERT INTO orders VALUES (?)", "2");
     writer.write(tx, "order.placed", R"({"order":"2"})", {.aggregate = {"order", "2"}});
     tx.commit();
@@ -93,7 +93,7 @@ void join_your_transaction(std::string const& path) {
 
     outbox::managed_transaction<outbox::sqlite::transaction> tx{current, db};
     db.execute("INSERT INTO orders VALUES (?)", "4");
-    points.award("ada");  // joins the transaction without being given it
+    points.award("ada");  // joins the current transaction
     tx.commit();
   }
   check(delivered(1, outbox::path::hot), "the current transaction is joined");

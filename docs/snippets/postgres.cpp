@@ -1,5 +1,5 @@
-// The code about PostgreSQL in docs/how-to: every way to join a transaction, and many nodes on one table. Each is
-// checked, and prints a line. The tables are in a schema of the program's own, which is dropped at the end.
+// The code about PostgreSQL in docs/how-to: every way to join a transaction, and many nodes on one table. Each function
+// checks itself and prints a line. The tables are in a schema of their own, which is dropped at the end.
 //
 //   docs_postgres "host=localhost dbname=shop"
 #include <libpq-fe.h>
@@ -22,12 +22,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// What a test framework calls an assertion.
+// An assertion, as a test framework has it.
 void check(bool holds, char const* what) {
   if (!holds) throw std::runtime_error{what};
 }
 
-// The current schema of every connection that is opened while it lives, whoever opens it: libpq reads PGOPTIONS.
+// The current schema of every connection that is opened while it lives: libpq reads PGOPTIONS.
 class own_schema {
  public:
   explicit own_schema(std::string const& connection)
@@ -50,7 +50,7 @@ class own_schema {
   std::string name_;
 };
 
-// What listeners were called with, by order; somebody may wait for it.
+// Records the deliveries by order, and lets the program wait for them.
 class arrivals {
  public:
   void add(outbox::delivery const& d) {
@@ -58,7 +58,7 @@ class arrivals {
     from_.emplace(d.event.aggregate_id(), d.path);
     changed_.notify_all();
   }
-  /// How the first delivery about this order came; waits for it.
+  /// Waits for the first delivery about this order and returns its path.
   [[nodiscard]] outbox::path of(std::string const& order) {
     std::unique_lock lock{mutex_};
     bool const came = changed_.wait_for(lock, 1min, [&] { return from_.contains(order); });
@@ -82,7 +82,7 @@ class arrivals {
 
 // ---- join-your-transaction.md
 
-// Does the work in a transaction, and all of it again if the server had to end that for the sake of another one.
+// Does the work in a transaction, and repeats all of it if the server ended the transaction because of a conflict.
 template <class Work>
 void in_transaction(outbox::postgres::connection& db, Work const& work) {
   for (int attempt = 1;; ++attempt) {
@@ -105,8 +105,8 @@ void our_transaction(std::string const& connection, outbox::writer const& writer
     writer.write(tx, "order.placed", R"({"order":"1"})", {.aggregate = {"order", "1"}});
     tx.commit();  // sends the event and COMMIT together; without it the destructor rolls back
   }
-  check(seen.of("1") == outbox::path::hot, "a transaction of ours is delivered hot");
-  std::printf("a connection and a transaction of ours: hot\n");
+  check(seen.of("1") == outbox::path::hot, "a postgres::transaction is delivered hot");
+  std::printf("postgres::connection and postgres::transaction: hot\n");
 
   {
     outbox::postgres::transaction tx{db, outbox::postgres::send_mode::pipelined};
@@ -122,12 +122,12 @@ void our_transaction(std::string const& connection, outbox::writer const& writer
     writer.write(tx, "order.placed", R"({"order":"3"})", {.aggregate = {"order", "3"}});
     db.execute("SAVEPOINT gift");
     writer.write(tx, "order.placed", R"({"order":"gift"})", {.aggregate = {"order", "gift"}});
-    db.execute("ROLLBACK TO gift");  // takes the second event along, and not the first
+    db.execute("ROLLBACK TO gift");  // takes back the second event only
     tx.commit();
   }
   check(seen.of("3") == outbox::path::hot, "what a savepoint leaves is delivered hot");
   check(seen.total() == 3, "what it takes back is not delivered");
-  std::printf("a savepoint: takes its own event along\n");
+  std::printf("a savepoint: takes back its own event\n");
 }
 
 void your_handle(std::string const& connection, outbox::writer const& writer, arrivals& seen) {
@@ -140,15 +140,15 @@ void your_handle(std::string const& connection, outbox::writer const& writer, ar
     writer.write(tx, "order.placed", R"({"order":"4"})", {.aggregate = {"order", "4"}});
     tx.commit();
   }
-  check(seen.of("4") == outbox::path::hot, "a transaction of ours on your handle is delivered hot");
-  std::printf("a handle of yours and a transaction of ours: hot\n");
+  check(seen.of("4") == outbox::path::hot, "a postgres::transaction on a PGconn is delivered hot");
+  std::printf("PGconn and postgres::transaction: hot\n");
 
   PQclear(PQexec(handle, "BEGIN"));
   PQclear(PQexec(handle, "INSERT INTO orders VALUES ('5')"));
   writer.write(handle, "order.placed", R"({"order":"5"})", {.aggregate = {"order", "5"}});
   PQclear(PQexec(handle, "COMMIT"));
   check(seen.of("5") == outbox::path::hot, "the end of your own transaction is seen");
-  std::printf("a handle and a transaction of yours: hot\n");
+  std::printf("PGconn in its own transaction: hot\n");
 
   bool refused = false;
   try {
@@ -178,7 +178,7 @@ void again_after_a_conflict(std::string const& connection, outbox::writer const&
   int attempts = 0;
   in_transaction(db, [&](outbox::postgres::transaction& tx) {
     db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT pieces FROM stock");
-    if (++attempts == 1) other.execute("UPDATE stock SET pieces = pieces - 1");  // somebody is quicker
+    if (++attempts == 1) other.execute("UPDATE stock SET pieces = pieces - 1");  // another transaction is quicker
     db.execute("UPDATE stock SET pieces = pieces - 1");
     writer.write(tx, "order.placed", R"({"order":"7"})", {.aggregate = {"order", "7"}});
   });
@@ -190,7 +190,7 @@ void again_after_a_conflict(std::string const& connection, outbox::writer const&
 void join_your_transaction(std::string const& connection) {
   arrivals seen;
   outbox::multi_node_options options{.store = outbox::postgres::open(connection), .log = nullptr};
-  options.poll.every = 1h;  // what arrives was handed over by a commit
+  options.poll.every = 1h;  // events can only arrive on the hot path
   options.listeners.on("order.placed", [&](outbox::delivery const& d) { seen.add(d); });
   auto box = outbox::multi_node(std::move(options));
   box.start();
@@ -225,14 +225,14 @@ void one_node(std::string const& connection) {
   std::printf("one node: delivered\n");
 }
 
-// What a process does that delivers. There may be any number of them.
+// A process that delivers. There may be any number of them.
 outbox::node worker(std::string const& connection, std::string const& name, arrivals& seen) {
   outbox::multi_node_options options{.store = outbox::postgres::open(connection, {.notify = true})};
   options.listeners = orders_for(seen);
   options.workers = 8;
-  options.name = name;           // in outbox_node, for people
-  options.lease.duration = 10s;  // what a crashed process held goes to the others after this
-  options.poll.every = 1s;       // what nobody was told of is found after this
+  options.name = name;           // shown in outbox_node
+  options.lease.duration = 10s;  // then others take what a crashed process held
+  options.poll.every = 1s;       // finds what no notification announced
   options.purge = outbox::purge_options{.keep = 24h};
   return outbox::multi_node(std::move(options));
 }
@@ -244,7 +244,7 @@ void web_and_workers(std::string const& connection) {
   first.start();
   second.start();
 
-  // What a process does that only writes.
+  // A process that only writes.
   auto const store = outbox::postgres::open(connection, {.connections = 1, .notify = true});
   auto const web = outbox::writer_only({.store = store});
 

@@ -65,10 +65,10 @@ int main(int argc, char**) {
 
     lend(box.writer(), db, {"Emma", "Ada"}, true);
     wait_until_settled(*store);
-    lend(box.writer(), db, {"Dracula", "Bob"}, false);  // rolled back: nobody hears of it
-    lend(box.writer(), db, {"Ulysses", "Cleo"}, true);  // the printer jams; it is tried again
+    lend(box.writer(), db, {"Dracula", "Bob"}, false);  // rolled back: no event, no listener call
+    lend(box.writer(), db, {"Ulysses", "Cleo"}, true);  // the printer jams; the event is tried again
     wait_until_settled(*store);
-    lend(box.writer(), db, {"Faust", "Mephisto"}, true);  // dead: trying again would not help
+    lend(box.writer(), db, {"Faust", "Mephisto"}, true);  // dead: another try would not help
     wait_until_settled(*store);
   }
 

@@ -32,7 +32,7 @@ function(outbox_program_on_postgres name program label expect)
     PASS_REGULAR_EXPRESSION "${expect}" FAIL_REGULAR_EXPRESSION "Sanitizer" RESOURCE_LOCK ${program})
 endfunction()
 outbox_program_on_postgres(docs.postgres docs_postgres docs
-  "a connection and a transaction of ours: hot\npipelined: hot\na savepoint: takes its own event along\na handle of yours and a transaction of ours: hot\na handle and a transaction of yours: hot\npqxx: hot\na conflict: delivered after the second attempt\none node: delivered\ntwo workers and a web process: each event once\n$")
+  "postgres::connection and postgres::transaction: hot\npipelined: hot\na savepoint: takes back its own event\nPGconn and postgres::transaction: hot\nPGconn in its own transaction: hot\npqxx: hot\na conflict: delivered after the second attempt\none node: delivered\ntwo workers and a web process: each event once\n$")
 outbox_program_on_postgres(example.postgres_quick_start example_postgres_quick_start example
   "carrier booked order 42\ncarrier booked order 43\ndelivered 2, failed once 1, dead 0\n$")
 outbox_program_on_postgres(example.postgres_quick_start.many example_postgres_quick_start example
