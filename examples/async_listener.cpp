@@ -38,7 +38,8 @@ class mail_client {
   std::mutex mutex_;
   std::condition_variable_any sent_;
   std::deque<mail> mails_;
-  std::jthread thread_{[this](std::stop_token const& stop) { run(stop); }};  // last: it uses the other members
+  // The last member, because it uses the others.
+  std::jthread thread_{[this](std::stop_token const& stop) { run(stop); }};
 };
 
 int main() {

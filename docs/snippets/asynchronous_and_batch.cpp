@@ -59,7 +59,8 @@ class renderer {
   std::mutex mutex_;
   std::condition_variable_any added_;
   std::deque<job> jobs_;
-  std::jthread thread_{[this](std::stop_token const& stop) { run(stop); }};  // last: it uses the other members
+  // The last member, because it uses the others.
+  std::jthread thread_{[this](std::stop_token const& stop) { run(stop); }};
 };
 
 outbox::listeners thumbnails(renderer& pictures) {
