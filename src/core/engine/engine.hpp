@@ -13,6 +13,7 @@
 //
 // Decisions that rule here: 002 a claim beside a settlement without a reply, 008 tokens in doubt, 017 a lost dispatch
 // lock, 018 where claims begin, 028 suspects, 029 rows that cannot be claimed.
+// The words, such as birth, doubt or floor, are in docs/explanation/glossary.md.
 #pragma once
 
 #include <list>
