@@ -96,7 +96,7 @@ std::vector<code_block> blocks_of(fs::path const& page, strings& prose) {
 class built_programs {
  public:
   built_programs() {
-    for (auto const* directory : {"docs/snippets", "examples"}) {
+    for (auto const* directory : {"docs/snippets", "examples", "tests/consumer", "include/outbox/adapt"}) {
       for (auto const& file : files_below(root() / directory, {".cpp", ".hpp"})) {
         programs_.push_back(normalised(lines_of(file)));
       }
@@ -108,7 +108,7 @@ class built_programs {
     EXPECT_TRUE(std::ranges::any_of(
         programs_, [&](strings const& program) { return !std::ranges::search(program, code).empty(); }))
         << shown(where) << ": the block that begins with\n  " << code.front()
-        << "\nis no excerpt of a file under docs/snippets or examples";
+        << "\nis no excerpt of a program that is built, such as one under docs/snippets or examples";
   }
 
  private:
@@ -219,6 +219,23 @@ TEST(Docs, EveryRelativeLinkLeadsToAFileAndToAHeading) {
     }
   }
   EXPECT_GT(checked, 20);
+}
+
+// The rules of CONTRIBUTING.md that a program can check, as far as they hold outside code.
+TEST(Docs, PagesUsePlainWordsAndShortLines) {
+  std::regex const unwanted{R"(\b([Ww]hoever|[Ss]omebody|[Nn]obody|as ever|but for|in its stead)\b|; how many\b)"};
+  constexpr std::ptrdiff_t widest = 120;
+  for (auto const& page : pages()) {
+    if (page.filename() == "CONTRIBUTING.md") continue;  // it names these words
+    strings prose;
+    blocks_of(page, prose);
+    for (auto const& line : prose) {
+      EXPECT_FALSE(std::regex_search(line, unwanted)) << shown(page) << ": " << line;
+      auto const length = std::ranges::count_if(line, [](char c) { return (c & 0xC0) != 0x80; });  // UTF-8
+      bool const may_be_wide = line.starts_with("|") || shown(page).starts_with("docs/project/");
+      EXPECT_TRUE(may_be_wide || length <= widest) << shown(page) << ": " << line;
+    }
+  }
 }
 
 TEST(Docs, EveryPageIsInTheIndex) {
@@ -401,6 +418,15 @@ TEST(Docs, TheMapOfFilesIsComplete) {
     for (auto const& name : backticked(line.substr(0, line.find(" | ")))) on_the_page[folder].insert(name);
   }
   EXPECT_EQ(on_the_page, there);
+}
+
+TEST(Docs, HeadersForUsersDoNotIncludeThoseForAuthorsOfStores) {
+  for (auto const& entry : fs::directory_iterator{root() / "include/outbox"}) {
+    if (entry.path().extension() != ".hpp" || entry.path().filename() == "testing.hpp") continue;
+    for (auto const& line : lines_of(entry.path())) {
+      EXPECT_FALSE(line.starts_with("#include <outbox/spi/")) << shown(entry.path()) << ": " << line;
+    }
+  }
 }
 
 // What the page on the architecture says about the rooms of core.
