@@ -17,7 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // How often a statement is sent that meets conflicts. Two transactions that deadlock once hardly ever do so four times:
-// all of ours lock rows in the order of their ids.
+// the stores lock rows in the order of their ids.
 constexpr int most_attempts = 4;
 
 // One write_all is sent in pieces of at most this size, so that neither side keeps it in memory several times.
