@@ -1,16 +1,17 @@
 // The PostgreSQL store, which many nodes may share, and transactions that `write()` can join: through libpq itself, or
-// through a client on top of it (see outbox/adapt):
-//
-//     auto store = outbox::postgres::open(argv[1], {.schema = "outbox_quick_start"});
-//     auto box = outbox::multi_node({.store = store, .listeners = std::move(listeners)});
-//     box.start();
-//
-//     auto const place = [&](std::string const& id, bool commit) {
-//       outbox::postgres::transaction tx{db};
-//       tx.execute("INSERT INTO orders VALUES ($1)", id);
-//       box.writer().write(tx, order_placed{id, 1999}, {.aggregate = {"order", id}});
-//       if (commit) tx.commit();  // the event is sent with COMMIT, and the listener runs microseconds later
-//     };
+// through a client on top of it (see outbox/adapt).
+/// \file
+///
+///     auto store = outbox::postgres::open(argv[1], {.schema = "outbox_quick_start"});
+///     auto box = outbox::multi_node({.store = store, .listeners = std::move(listeners)});
+///     box.start();
+///
+///     auto const place = [&](std::string const& id, bool commit) {
+///       outbox::postgres::transaction tx{db};
+///       tx.execute("INSERT INTO orders VALUES ($1)", id);
+///       box.writer().write(tx, order_placed{id, 1999}, {.aggregate = {"order", id}});
+///       if (commit) tx.commit();  // the event is sent with COMMIT, and the listener runs microseconds later
+///     };
 #pragma once
 
 #include <chrono>

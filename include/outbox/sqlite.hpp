@@ -1,18 +1,19 @@
-// The SQLite store, the embedded outbox that needs no server, and transactions that `write()` can join:
-//
-//     auto store = outbox::sqlite::open(path);
-//     auto box = outbox::single_node({.store = store, .listeners = std::move(listeners)});
-//     box.start();
-//
-//     outbox::sqlite::connection db{path};  // or the sqlite3* that you have
-//     db.execute("CREATE TABLE orders (id TEXT PRIMARY KEY)");
-//
-//     auto const place = [&](std::string const& id, bool commit) {
-//       outbox::sqlite::transaction tx{db};
-//       tx.execute("INSERT INTO orders VALUES (?)", id);
-//       box.writer().write(tx, order_placed{id, 1999}, {.aggregate = {"order", id}});
-//       if (commit) tx.commit();  // the listener runs microseconds later
-//     };
+// The SQLite store, the embedded outbox that needs no server, and transactions that `write()` can join.
+/// \file
+///
+///     auto store = outbox::sqlite::open(path);
+///     auto box = outbox::single_node({.store = store, .listeners = std::move(listeners)});
+///     box.start();
+///
+///     outbox::sqlite::connection db{path};  // or the sqlite3* that you have
+///     db.execute("CREATE TABLE orders (id TEXT PRIMARY KEY)");
+///
+///     auto const place = [&](std::string const& id, bool commit) {
+///       outbox::sqlite::transaction tx{db};
+///       tx.execute("INSERT INTO orders VALUES (?)", id);
+///       box.writer().write(tx, order_placed{id, 1999}, {.aggregate = {"order", id}});
+///       if (commit) tx.commit();  // the listener runs microseconds later
+///     };
 #pragma once
 
 #include <chrono>
