@@ -11,7 +11,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
     if(line MATCHES "^([^ ]+)\\.( *#.*)?$")
       set(suite ${CMAKE_MATCH_1})
       set(suite_labels ${LABELS})
-      if(suite MATCHES "/([a-z_]+)$")  # a typed suite: the store is a label too
+      if(suite MATCHES "/([a-z]+)[a-z_]*$")  # a typed suite: the store is a label too, postgres of postgres_erasing
         list(APPEND suite_labels ${CMAKE_MATCH_1})
       endif()
     elseif(line MATCHES "^  ([^ ]+)")

@@ -1,3 +1,4 @@
+// The cases of claims, for every store that was built.
 #include "backends/all.hpp"
 #define OUTBOX_CONTRACT_BACKENDS OUTBOX_ALL_BACKENDS
 #include <outbox/testing/contract/claim.hpp>
