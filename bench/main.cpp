@@ -58,7 +58,8 @@ int main(int argc, char** argv) try {
   run("sqlite.write.1", [&] { return bench::sqlite_write(s); });
   run("sqlite.write_all", [&] { return bench::sqlite_write_all(s); });
   run("sqlite.end_to_end", [&] { return bench::sqlite_end_to_end(s, ledger); });
-  run("sqlite.cold_drain", [&] { return bench::sqlite_cold_drain(s, ledger); });
+  run("sqlite.cold_drain", [&] { return bench::sqlite_cold_drain(s, ledger, outbox::done_rows::keep); });
+  run("sqlite.cold_drain.erase", [&] { return bench::sqlite_cold_drain(s, ledger, outbox::done_rows::erase); });
   run("sqlite.hot_latency", [&] { return bench::sqlite_hot_latency(s, ledger); });
   run("sqlite.claim", [&] { return bench::sqlite_claims(s); });
   run("sqlite.retry_lateness", [&] { return bench::sqlite_retry_lateness(s); });
@@ -72,7 +73,9 @@ int main(int argc, char** argv) try {
   run("postgres.write.", [&] { return bench::postgres_write(s); });
   run("postgres.write_all", [&] { return bench::postgres_write_all(s); });
   run("postgres.end_to_end", [&] { return bench::postgres_end_to_end(s, on_postgres); });
-  run("postgres.cold_drain", [&] { return bench::postgres_cold_drain(s, on_postgres); });
+  run("postgres.cold_drain", [&] { return bench::postgres_cold_drain(s, on_postgres, outbox::done_rows::keep); });
+  run("postgres.cold_drain.erase",
+      [&] { return bench::postgres_cold_drain(s, on_postgres, outbox::done_rows::erase); });
   run("postgres.hot_latency", [&] { return bench::postgres_hot_latency(s, on_postgres); });
   run("postgres.claim", [&] { return bench::postgres_claims(s); });
   run("postgres.wal", [&] { return bench::postgres_wal(s, on_postgres); });

@@ -124,19 +124,22 @@ void writer_by_hand::write_pipelined(std::string const& id, std::string const& p
   PQexitPipelineMode(c);
 }
 
-drainer_by_hand::drainer_by_hand(place const& p) : c_{p.connection} {
-  c_.prepare("claim",
-             "UPDATE " + p.table() +
-                 " SET locked_by = 'me', locked_at = now(), lease_until = now() + interval '30 s' WHERE event_id "
-                 "IN (SELECT event_id FROM " +
-                 p.table() +
-                 " WHERE status IN (0, 2) AND greatest(available_at, lease_until) <= now() ORDER BY "
-                 "greatest(available_at, lease_until), seq LIMIT $1::int FOR UPDATE SKIP LOCKED) RETURNING "
-                 "event_id, event_type, aggregate_type, aggregate_id, payload, headers, attempts");
+drainer_by_hand::drainer_by_hand(place const& p, bool erase) : c_{p.connection} {
+  c_.prepare(
+      "claim",
+      "UPDATE " + p.table() +
+          " SET locked_by = 'me', locked_at = now(), lease_until = now() + interval '30 s' WHERE event_id "
+          "IN (SELECT event_id FROM " +
+          p.table() +
+          " WHERE status IN (0, 2) AND blocked IS NOT TRUE AND greatest(available_at, lease_until) <= now() ORDER BY "
+          "greatest(available_at, lease_until), seq LIMIT $1::int FOR UPDATE SKIP LOCKED) RETURNING "
+          "event_id, event_type, aggregate_type, aggregate_id, payload, headers, attempts");
   c_.prepare("mark",
-             "UPDATE " + p.table() +
-                 " SET status = 1, done_at = now(), locked_by = NULL, locked_at = NULL, lease_until = NULL WHERE "
-                 "event_id = ANY($1::text[]) AND locked_by = 'me'");
+             erase
+                 ? "DELETE FROM " + p.table() + " WHERE event_id = ANY($1::text[]) AND locked_by = 'me'"
+                 : "UPDATE " + p.table() +
+                       " SET status = 1, done_at = now(), locked_by = NULL, locked_at = NULL, lease_until = NULL WHERE "
+                       "event_id = ANY($1::text[]) AND locked_by = 'me'");
 }
 
 std::size_t drainer_by_hand::drain_some(std::size_t limit) const {

@@ -78,10 +78,10 @@ class writer_by_hand {
   client c_;
 };
 
-/// A transaction that claims and one that marks, a thousand rows each.
+/// A transaction that claims and one that marks or deletes, a thousand rows each.
 class drainer_by_hand {
  public:
-  explicit drainer_by_hand(place const& p);
+  explicit drainer_by_hand(place const& p, bool erase = false);
   [[nodiscard]] std::size_t drain_some(std::size_t limit) const;
 
  private:

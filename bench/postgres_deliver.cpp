@@ -18,15 +18,16 @@ constexpr int writers = 4;
 
 std::string id_of(int thread, int i) { return "0000000000000000-" + std::to_string(thread) + "-" + std::to_string(i); }
 
-std::shared_ptr<outbox::store> store_of(pg::place const& p) {
+std::shared_ptr<outbox::store> store_of(pg::place const& p, outbox::done_rows done = outbox::done_rows::keep) {
   outbox::postgres::options o;
   o.schema = p.schema;
   o.log = nullptr;
+  o.done = done;
   return outbox::postgres::open(p.connection, o);
 }
 
 void wait_until_done(pg::client const& c, pg::place const& p) {
-  auto const sql = "SELECT EXISTS (SELECT 1 FROM " + p.table() + " WHERE status IN (0, 2))";
+  auto const sql = "SELECT EXISTS (SELECT 1 FROM " + p.table() + " WHERE status IN (0, 2) AND blocked IS NOT TRUE)";
   while (c.ask(sql) == "t") std::this_thread::sleep_for(500us);
 }
 
@@ -116,7 +117,10 @@ rows postgres_end_to_end(settings const& s, delivery_ledger& ledger) {
   return all;
 }
 
-rows postgres_cold_drain(settings const& s, delivery_ledger& ledger) {
+rows postgres_cold_drain(settings const& s, delivery_ledger& ledger, outbox::done_rows done) {
+  bool const erase = done == outbox::done_rows::erase;
+  std::vector<double> wal_of_ours;
+  std::vector<double> wal_by_hand;
   auto const count = static_cast<int>(100'000 * s.scale);
   auto const ours = [&]() -> std::vector<double> {
     auto const p = pg::new_place("ours");
@@ -124,7 +128,7 @@ rows postgres_cold_drain(settings const& s, delivery_ledger& ledger) {
     std::mutex mutex;
     std::condition_variable all;
     int seen = 0;
-    outbox::multi_node_options o{.store = store_of(p), .workers = 1, .log = nullptr};
+    outbox::multi_node_options o{.store = store_of(p, done), .workers = 1, .log = nullptr};
     o.poll.batch = 1000;
     o.queue.cold = 4000;
     o.listeners.on("order.placed", [&](outbox::delivery const& d) {
@@ -135,6 +139,7 @@ rows postgres_cold_drain(settings const& s, delivery_ledger& ledger) {
     ledger.forget();
     auto node = outbox::multi_node(std::move(o));
     pg::client const c{p.connection};
+    auto const before = server_counters::of(c).wal_bytes;
     auto const time = seconds([&] {
       node.start();
       {
@@ -143,18 +148,38 @@ rows postgres_cold_drain(settings const& s, delivery_ledger& ledger) {
       }
       wait_until_done(c, p);
     });
+    wal_of_ours.push_back((server_counters::of(c).wal_bytes - before) / count);
     return {count / time};
   };
   auto const by_hand = [&]() -> std::vector<double> {
     auto const p = pg::new_place("by_hand");
     pg::fill(p, count, payload);
-    pg::drainer_by_hand const hand{p};
+    pg::drainer_by_hand const hand{p, erase};
+    pg::client const c{p.connection};
+    auto const before = server_counters::of(c).wal_bytes;
     auto const time = seconds([&] {
       while (hand.drain_some(1000) > 0) {
       }
     });
+    wal_by_hand.push_back((server_counters::of(c).wal_bytes - before) / count);
     return {count / time};
   };
+  if (erase) {
+    auto all = interleave(
+        s,
+        {{"postgres.cold_drain.erase", "rows/s", at_least(0.85),
+          "as cold_drain, but a delivered row is deleted; by hand: a loop of a statement that claims 1000 rows and one "
+          "that deletes them, both prepared"}},
+        ours, by_hand);
+    auto wal = alone({"postgres.cold_drain.erase.wal", "bytes", at_most(1.6),
+                      "bytes of the server's log per event over cold_drain.erase, from the claim to the deletion; by "
+                      "hand: the same"},
+                     wal_of_ours);
+    wal.by_hand = median(wal_by_hand);
+    wal.ratio = wal.ours / *wal.by_hand;
+    all.push_back(std::move(wal));
+    return all;
+  }
   return interleave(
       s,
       {{"postgres.cold_drain", "rows/s", at_least(0.85),

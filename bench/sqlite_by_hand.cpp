@@ -99,18 +99,20 @@ void writer_by_hand::write_all(std::vector<std::string> const& ids, std::string_
   db_.step(commit_);
 }
 
-drainer_by_hand::drainer_by_hand(std::string const& path)
+drainer_by_hand::drainer_by_hand(std::string const& path, bool erase)
     : db_{path},
+      erase_{erase},
       begin_{db_.prepare("BEGIN IMMEDIATE")},
       commit_{db_.prepare("COMMIT")},
-      due_{
-          db_.prepare("SELECT seq, event_id, event_type, aggregate_type, aggregate_id, payload, headers, attempts FROM "
-                      "outbox_event WHERE status IN (0, 2) AND max(replace(available_at, 'T', ' '), "
-                      "coalesce(lease_until, '')) <= ?1 ORDER BY max(replace(available_at, 'T', ' '), "
-                      "coalesce(lease_until, '')), seq LIMIT ?2")},
+      due_{db_.prepare(
+          "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, payload, headers, attempts FROM "
+          "outbox_event WHERE status IN (0, 2) AND blocked IS NOT TRUE AND max(replace(available_at, 'T', ' '), "
+          "coalesce(lease_until, '')) <= ?1 ORDER BY max(replace(available_at, 'T', ' '), "
+          "coalesce(lease_until, '')), seq LIMIT ?2")},
       lock_{db_.prepare("UPDATE outbox_event SET locked_by = 'me', locked_at = ?1, lease_until = ?2 WHERE seq = ?3")},
-      mark_{db_.prepare("UPDATE outbox_event SET status = 1, done_at = ?1, locked_by = NULL, locked_at = NULL, "
-                        "lease_until = NULL WHERE seq = ?2 AND locked_by = 'me'")} {}
+      mark_{db_.prepare(erase ? "DELETE FROM outbox_event WHERE seq = ?2 AND locked_by = 'me'"
+                              : "UPDATE outbox_event SET status = 1, done_at = ?1, locked_by = NULL, locked_at = NULL, "
+                                "lease_until = NULL WHERE seq = ?2 AND locked_by = 'me'")} {}
 
 std::size_t drainer_by_hand::drain_some(std::size_t limit) {
   struct claimed {
@@ -142,7 +144,7 @@ std::size_t drainer_by_hand::drain_some(std::size_t limit) {
   db_.step(begin_);
   auto const done = now_text();
   for (auto const& r : rows) {
-    put(mark_, 1, done);
+    if (!erase_) put(mark_, 1, done);
     put(mark_, 2, r.seq);
     db_.step(mark_);
   }

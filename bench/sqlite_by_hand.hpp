@@ -54,15 +54,16 @@ class writer_by_hand {
   statement begin_, commit_, order_, event_;
 };
 
-/// Claims and marks in batches, as a careful service does it: one transaction to lock, one to mark.
+/// Claims and marks (or deletes) in batches, as a careful service does it: one transaction to lock, one to mark.
 class drainer_by_hand {
  public:
-  explicit drainer_by_hand(std::string const& path);
+  explicit drainer_by_hand(std::string const& path, bool erase = false);
   /// Returns the number of rows; `listener` sees each.
   std::size_t drain_some(std::size_t limit);
 
  private:
   database db_;
+  bool erase_;
   statement begin_, commit_, due_, lock_, mark_;
   std::uint64_t seen_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <outbox/store.hpp>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -42,14 +43,14 @@ using rows = std::vector<row>;
 rows sqlite_write(settings const& s);
 rows sqlite_write_all(settings const& s);
 rows sqlite_end_to_end(settings const& s, delivery_ledger& ledger);
-rows sqlite_cold_drain(settings const& s, delivery_ledger& ledger);
+rows sqlite_cold_drain(settings const& s, delivery_ledger& ledger, outbox::done_rows done);
 rows sqlite_hot_latency(settings const& s, delivery_ledger& ledger);
 rows sqlite_claims(settings const& s);
 rows sqlite_retry_lateness(settings const& s);
 rows postgres_write(settings const& s);
 rows postgres_write_all(settings const& s);
 rows postgres_end_to_end(settings const& s, delivery_ledger& ledger);
-rows postgres_cold_drain(settings const& s, delivery_ledger& ledger);
+rows postgres_cold_drain(settings const& s, delivery_ledger& ledger, outbox::done_rows done);
 rows postgres_hot_latency(settings const& s, delivery_ledger& ledger);
 rows postgres_wal(settings const& s, delivery_ledger& ledger);
 rows postgres_claims(settings const& s);

@@ -13,25 +13,31 @@
 
 namespace outbox::inline v0 {
 
-/// Looks at the events that died, and replays them. A cheap handle, safe to use from several threads.
+/// Lists the dead events of a table and replays them. A cheap handle.
 ///
-/// Everything throws `error` if the store cannot be asked: a tool must tell failure from nothing. A filter or an id
-/// that no event can have, such as one that is not UTF-8, matches nothing.
+/// Thread-safe. It keeps the store alive.
+///
+/// Every function throws `error` if the store cannot be asked, or has no filters (unsupported). A filter or an id that
+/// no event can have, such as text that is not UTF-8, matches nothing.
 class OUTBOX_CORE_EXPORT dead_events {
  public:
-  /// On any store; `replayed` is called after something was replayed, so that somebody can be woken. Throws `error`
-  /// (invalid_option) if there is no store.
+  /// Calls `replayed` after it has replayed something, so that a node can be woken. Throws `error` (invalid_option) if
+  /// `s` is null.
   explicit dead_events(std::shared_ptr<store> s, std::function<void()> replayed = {});
 
-  /// In the order of writing, at most `limit`.
+  /// Returns the dead events that match, in the order of writing, at most `limit`.
   [[nodiscard]] std::vector<dead_event> query(dead_filter const& filter = {}, std::size_t limit = 100) const;
+
+  /// Returns the number of dead events that match.
   [[nodiscard]] std::uint64_t count(dead_filter const& filter = {}) const;
 
-  /// Makes one NEW again, as if it had never been tried; what `fan_out` has done stays done. False if it is not dead.
+  /// Makes a dead event NEW, as if it had never been tried. Children of a `fan_out` that are done stay done. Returns
+  /// false if the event is not dead.
   bool replay(std::string_view event_id) const;
 
-  /// All that match and were dead when this began, `batch` at a time; how many. One that dies again meanwhile is not
-  /// touched twice. If a batch fails, `error::rows_changed()` says how many were replayed before it.
+  /// Replays all events that match and were dead when the call began, `batch` at a time. Returns their number. An event
+  /// that becomes dead again meanwhile is not replayed twice. If a batch fails, `error::rows_changed()` has the number
+  /// of events that were replayed before it.
   std::uint64_t replay_all(dead_filter const& filter = {}, std::size_t batch = 100) const;
 
  private:

@@ -8,6 +8,7 @@
 #include <outbox/store.hpp>
 #include <outbox/transaction.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace outbox::inline v0::memory {
@@ -25,8 +26,8 @@ struct options {
   /// The store's clock, which it shares. Default: the machine's clock.
   std::shared_ptr<outbox::v0::clock const> clock{};
 
-  /// True: the store deletes a row when its event is delivered. False: the row stays until it is purged. Default false.
-  bool erase_done = false;
+  /// What becomes of the row of a delivered event. Default `keep`: it stays until it is purged.
+  done_rows done = done_rows::keep;
 
   /// Called at every COMMIT, on its thread. Default: always ok.
   std::function<commit_fate()> at_commit{};
@@ -36,6 +37,10 @@ class database;
 
 /// Opens a new, empty store. Thread-safe. Its rows live as long as the store.
 [[nodiscard]] OUTBOX_MEMORY_EXPORT std::shared_ptr<store> open(options o = {});
+
+/// For tests: notes on a row that it waits for another row of its key, as a claim that keeps an order per key does.
+/// Throws `error` (invalid_option) if `s` is not a memory store. Does nothing if there is no such event.
+OUTBOX_MEMORY_EXPORT void block(store& s, std::string_view event_id);
 
 /// A transaction on a memory store: its rows are invisible until it commits. It begins when it is made, and rolls back
 /// when it is destroyed unfinished.

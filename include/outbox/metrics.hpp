@@ -27,6 +27,7 @@ struct node_counters {
   std::uint64_t released = 0;      ///< Given back unfinished; nothing was counted.
   std::uint64_t lost = 0;          ///< Settled or renewed too late: another claim owns the row.
   std::uint64_t unconfirmed = 0;   ///< Settled twice because a reply was lost; the second found nothing to do.
+  std::uint64_t erased = 0;        ///< Rows deleted because their events were delivered (`done_rows::erase`).
   std::uint64_t held = 0;          ///< In the node now: queued, running or waiting to be settled.
   std::uint64_t timed_out = 0;     ///< Listener calls that ran past their timeout.
   std::uint64_t late_results = 0;  ///< Results of such calls, ignored.

@@ -75,6 +75,10 @@ struct options {
   /// Where the store's warnings go: those of `open()`, of the connection for notifications, and of a `transaction` that
   /// SQL committed before its events were sent. Called on the thread that meets the problem. Default: standard error.
   log_function log = log_to_stderr;
+
+  /// What becomes of the row of a delivered event. `erase` deletes it: its id can then be written again, so a commit in
+  /// doubt that is retried with the same id may deliver twice. Default `keep`: it stays until it is purged.
+  done_rows done = done_rows::keep;
 };
 
 /// Opens the store behind a libpq connection string ("host=… dbname=…" or "postgresql://…"). libpq reads all of it:

@@ -54,6 +54,10 @@ struct options {
 
   /// Where the store's warnings go. Called on the thread that meets the problem. Null: no log. Default: standard error.
   log_function log = log_to_stderr;
+
+  /// What becomes of the row of a delivered event. `erase` deletes it: its id can then be written again, so a commit in
+  /// doubt that is retried with the same id may deliver twice. Default `keep`: it stays until it is purged.
+  done_rows done = done_rows::keep;
 };
 
 /// Opens the store in the file `path` and creates the file if there is none. The store's connections use

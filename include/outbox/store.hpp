@@ -1,4 +1,4 @@
-// A store as an application sees it: something to open, to hand to nodes, and to look into.
+// A store as an application sees it: it opens one, hands it to nodes, and reads from it.
 //
 // What a store does for a node is declared in <outbox/spi/store.hpp>, for authors of stores.
 #pragma once
@@ -21,7 +21,7 @@ namespace spi {
 class store;
 }
 
-/// As stored: NEW and RETRY are pending, DONE and DEAD are terminal.
+/// The status of a row, as stored. NEW and RETRY are pending, DONE and DEAD are terminal.
 enum class event_status : std::uint8_t {
   created = 0,    ///< NEW
   delivered = 1,  ///< DONE
@@ -31,13 +31,13 @@ enum class event_status : std::uint8_t {
 
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string_view name(event_status s) noexcept;
 
-/// Who holds a row: "<incarnation>/<number>". At most 128 characters.
+/// The token of a row's owner: "<incarnation>/<number>". At most 128 characters.
 using owner_token = std::string;
 
-/// Events that are not to be delivered for now: of one type, and of one aggregate type or of all.
+/// A pause: events of this type, and of this aggregate type if one is given, are not delivered until it is resumed.
 struct route_pause {
-  std::string event_type{};
-  std::string aggregate_type{};  ///< Empty: every one.
+  std::string event_type{};      ///< The event type.
+  std::string aggregate_type{};  ///< Empty: every aggregate type.
 
   [[nodiscard]] bool covers(std::string_view aggregate, std::string_view type) const noexcept {
     return type == event_type && (aggregate_type.empty() || aggregate == aggregate_type);
@@ -51,39 +51,69 @@ struct route_pause {
   return std::ranges::any_of(pauses, [&](auto const& p) { return p.covers(aggregate_type, event_type); });
 }
 
-/// Which dead rows; empty fields match all.
-struct dead_filter {
-  std::string event_type{};
-  std::string aggregate_type{};
+/// Which rows of a table. A row matches if it matches every field that is set. A field that no event can have, such as
+/// text that is not UTF-8, matches nothing.
+struct event_filter {
+  std::vector<std::string> ids{};        ///< One of these event ids. Empty: any.
+  std::vector<event_status> statuses{};  ///< One of these. Empty: any.
+  std::string event_type{};              ///< Empty: any.
+  std::string aggregate_type{};          ///< Empty: any. `global_aggregate`: events that name none.
+  std::string aggregate_id{};            ///< Empty: any.
+  std::string tenant{};                  ///< Empty: any.
+  std::string key{};                     ///< The key as `spi::key_of` writes it. Empty: any.
+
+  /// Inserted at least this long ago, by the store's clock.
+  std::optional<std::chrono::milliseconds> older_than{};
+
+  /// Terminal rows that ended at this instant or earlier. If another program left `done_at` empty, the insert counts.
+  std::optional<instant> died_by{};
 };
 
+/// The filter of `dead_events`, which adds that a row is DEAD.
+using dead_filter = event_filter;
+
+/// A DEAD row as `dead_events` shows it.
 struct dead_event {
-  outbox::v0::event event;
-  std::int32_t attempts = 0;
-  std::int32_t crashes = 0;
-  std::string last_error{};
-  std::optional<instant> done_at{};
+  outbox::v0::event event;           ///< The event itself.
+  std::int32_t attempts = 0;         ///< Counted failures.
+  std::int32_t crashes = 0;          ///< Owners that ended without settling the row.
+  std::string last_error{};          ///< Why it is dead.
+  std::optional<instant> done_at{};  ///< When it became DEAD. Empty if another program did it and did not say when.
 };
 
 /// A row as a tool shows it.
 struct row_view {
-  outbox::v0::event event;
-  event_status status = event_status::created;
-  std::int64_t seq = 0;
-  std::int32_t attempts = 0;
-  std::int32_t crashes = 0;
-  instant available_at{};
-  instant inserted_at{};
-  std::optional<instant> done_at{};
-  owner_token locked_by{};
-  std::optional<instant> lease_until{};
-  std::string last_error{};
-  std::string progress{};
+  outbox::v0::event event;                      ///< The event itself.
+  event_status status = event_status::created;  ///< As stored.
+  std::int64_t seq = 0;                  ///< The number that the store gave the row. Later rows have higher ones.
+  std::int32_t attempts = 0;             ///< Counted failures.
+  std::int32_t crashes = 0;              ///< Owners that ended without settling the row, since the last settlement.
+  instant available_at{};                ///< Not delivered before this instant.
+  instant inserted_at{};                 ///< By the store's clock.
+  std::optional<instant> done_at{};      ///< When it became DONE or DEAD.
+  owner_token locked_by{};               ///< The owner's token. Empty: the row has no owner.
+  std::optional<instant> lease_until{};  ///< The owner holds the row until this instant.
+  std::string last_error{};              ///< The error of the last attempt.
+  std::string progress{};                ///< What the last settlement wrote: which children of a `fan_out` are done.
+
+  /// True: another row of its key must be finished first, so claims leave it. Empty: it is outside the order of its
+  /// key.
+  std::optional<bool> blocked = false;
 };
 
+/// The number of rows by status.
 struct table_counts {
-  std::uint64_t created = 0, retry = 0, done = 0, dead = 0;
+  std::uint64_t created = 0;  ///< NEW
+  std::uint64_t retry = 0;    ///< RETRY
+  std::uint64_t done = 0;     ///< DONE
+  std::uint64_t dead = 0;     ///< DEAD
   [[nodiscard]] std::uint64_t pending() const noexcept { return created + retry; }
+};
+
+/// What becomes of a row whose event was delivered.
+enum class done_rows : std::uint8_t {
+  keep,   ///< The row becomes DONE and stays until it is purged.
+  erase,  ///< The row is deleted. Its id can be used again, and nothing tells a delivered event from one never written.
 };
 
 /// How nodes share a table.
@@ -97,26 +127,46 @@ enum class node_mode : std::uint8_t {
 
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string_view name(node_mode m) noexcept;
 
-/// A node, for tools and for I12. A node whose lease is over is gone.
+/// A node as the table knows it. It is live until its lease ends.
 struct node_row {
-  std::string incarnation{};
-  std::string name{};
-  std::string version{};
-  node_mode mode = node_mode::multi_node;
-  std::chrono::milliseconds lease{};
-  std::uint64_t held = 0;
+  std::string incarnation{};               ///< "host:pid:random": one run of a node.
+  std::string name{};                      ///< The node's name option.
+  std::string version{};                   ///< The version of its library.
+  node_mode mode = node_mode::multi_node;  ///< How it shares the table.
+  std::chrono::milliseconds lease{};       ///< How long the row is live after a heartbeat.
+  std::uint64_t held = 0;                  ///< Events in the node: queued, running, or waiting to be settled.
+
+  /// When its first heartbeat arrived, by the store's clock. The store sets it; a heartbeat ignores what it is given.
+  /// Empty: the node's library has schema version 1 and writes none of the fields below.
+  std::optional<instant> started_at{};
+
+  bool active = false;                ///< False while it stands by for another node.
+  std::string reason{};               ///< Why it is unhealthy or does not claim. Empty if all is well.
+  std::string lock_key{};             ///< What the dispatch lock that it holds is called in the database. Empty: none.
+  std::uint64_t done = 0;             ///< Events that it settled as delivered, since it was made.
+  std::uint64_t failed = 0;           ///< Counted failures, since it was made.
+  std::uint64_t dead = 0;             ///< Events that it made DEAD, since it was made.
+  std::uint64_t erased = 0;           ///< Rows that it deleted because their events were delivered, since it was made.
+  std::vector<std::string> routes{};  ///< The names of its routes.
 };
 
 /// What a store can and cannot do.
 struct store_capabilities {
   std::string_view kind;                     ///< "memory", "sqlite", …: the kind of transaction that it takes.
   bool requires_transaction = true;          ///< False where a store is atomic without one.
-  bool keeps_done_rows = true;               ///< False where done deletes.
-  std::string_view table{};                  ///< Its name in log lines; it lives as long as the store.
-  std::chrono::milliseconds watch_every{0};  ///< How often `change_counter()` is worth asking; 0: never.
+  bool keeps_done_rows = true;               ///< False: a delivered event's row is deleted (`done_rows::erase`).
+  std::string_view table{};                  ///< Its name in log lines. Valid as long as the store.
+  std::chrono::milliseconds watch_every{0};  ///< How often `change_counter()` is worth asking. 0: never.
+
+  // What delivery does not need. Where a bit is false, the functions throw `error` (unsupported).
+  bool event_filters = false;  ///< list, count, cancel, replay, discard, and purge by filter.
+  bool audit = false;          ///< begin_audit, end_audit, audit.
+  bool event_types = false;    ///< event_types.
+  bool keys = false;           ///< Receipts, unblocking settlements, parked_keys, heal, set_keyed.
+  bool findings = false;       ///< findings.
 };
 
-/// Reads for tools and tests; never part of delivery.
+/// Reads for tools and tests. Delivery never uses them. Thread-safe. Throws `error` if the store cannot be read.
 class OUTBOX_CORE_EXPORT inspector {
  public:
   inspector() = default;
@@ -124,9 +174,15 @@ class OUTBOX_CORE_EXPORT inspector {
   inspector& operator=(inspector const&) = delete;
   virtual ~inspector();
 
+  /// The row of an event, or nothing if there is none. On a store that erases done rows, nothing may also mean that the
+  /// event was delivered.
   [[nodiscard]] virtual std::optional<row_view> find(std::string_view id) = 0;
+
+  /// Counts every row of the table, so it is expensive on a large one.
   [[nodiscard]] virtual table_counts counts() = 0;
-  [[nodiscard]] virtual std::vector<node_row> nodes() = 0;  ///< Live ones.
+
+  /// The live nodes, by incarnation.
+  [[nodiscard]] virtual std::vector<node_row> nodes() = 0;
 };
 
 /// Where events are kept. A header such as <outbox/sqlite.hpp> opens one; nodes take it by `shared_ptr` and keep it

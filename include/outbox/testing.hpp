@@ -144,19 +144,19 @@ class OUTBOX_TESTING_EXPORT faulty_store final : public spi::forwarding_store {
   bool run_late();
 
   spi::claim_reply claim(spi::claim_request const& request) override;
-  std::vector<bool> settle(std::span<spi::settlement const> items) override;
+  spi::settle_reply settle(std::span<spi::settlement const> items) override;
   std::vector<bool> renew(std::span<spi::row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
   std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
   void heartbeat(node_row const& node) override;
   void retire(std::string_view incarnation) override;
+  using spi::forwarding_store::purge;
   std::size_t purge(spi::purge_request const& request) override;
   std::size_t purge_by_age(spi::age_purge_request const& request) override;
-  std::vector<dead_event> dead(dead_filter const& filter, std::size_t limit) override;
-  std::uint64_t count_dead(dead_filter const& filter) override;
-  bool replay(std::string_view id) override;
-  std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) override;
-  std::vector<route_pause> pauses() override;
+  std::vector<row_view> list(event_filter const& filter, spi::list_order order, std::size_t limit) override;
+  std::uint64_t count(event_filter const& filter, std::uint64_t up_to) override;
+  std::size_t replay(event_filter const& filter, std::size_t limit) override;
+  spi::table_settings settings() override;
   bool pause(route_pause const& what) override;
   bool resume(route_pause const& what) override;
 

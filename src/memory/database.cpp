@@ -6,7 +6,7 @@
 #include <outbox/spi/claim_filter.hpp>
 #include <outbox/spi/codecs.hpp>
 #include "core/base/planted.hpp"
-#include "core/events/names_check.hpp"
+#include "memory/rows.hpp"
 
 namespace outbox::inline v0::memory {
 namespace {
@@ -15,25 +15,11 @@ using core::has_bug;
 using core::planted_bug;
 using std::chrono::milliseconds;
 
-bool pending(row_view const& r) noexcept {
-  return r.status == event_status::created || r.status == event_status::retry;
-}
-
-// The later of the two instants: before it nobody may claim the row.
-instant claimable(row_view const& r) noexcept {
-  return r.lease_until ? std::max(r.available_at, *r.lease_until) : r.available_at;
-}
-
-bool matches(row_view const& r, dead_filter const& f) noexcept {
-  return r.status == event_status::dead && (f.event_type.empty() || r.event.type() == f.event_type) &&
-         (f.aggregate_type.empty() || r.event.aggregate_type() == f.aggregate_type);
-}
-
 bool of_incarnation(std::string_view token, std::string_view incarnation) noexcept {
   return token.starts_with(incarnation) && token.size() > incarnation.size() && token[incarnation.size()] == '/';
 }
 
-// Who holds the dispatch lock; empty: nobody. A lock may outlive its store, so the state is shared.
+// A lock may outlive its store, so they share the state.
 class held_lock final : public spi::dispatch_lock {
  public:
   held_lock(std::shared_ptr<lock_state> state, std::weak_ptr<database> of, std::string me)
@@ -70,25 +56,31 @@ database::database(options o) : options_{std::move(o)} {
 store_capabilities database::capabilities() const noexcept {
   return {.kind = "memory",
           .requires_transaction = true,
-          .keeps_done_rows = !options_.erase_done,
-          .table = "the store in memory"};
+          .keeps_done_rows = options_.done == done_rows::keep,
+          .table = "the store in memory",
+          .event_filters = true,
+          .audit = true,
+          .event_types = true,
+          .keys = true,
+          .findings = true};
 }
 
 instant database::now() { return options_.clock->now(); }
 
 commit_fate database::next_fate() { return options_.at_commit ? options_.at_commit() : commit_fate::ok; }
 
-void database::insert(transaction_ref tx, std::span<spi::insertion const> rows) {
+void database::insert(transaction_ref tx, std::span<spi::insertion const> rows,
+                      std::shared_ptr<spi::insert_receipt> const& receipt) {
   auto const refuse = [](char const* why) { throw error{errc::wrong_transaction, why}; };
   if (tx.kind() != "memory") refuse("a memory store needs a memory transaction");
   bool const joined = tx.run<transaction>([&](transaction& t) {
     if (&transaction_access::owner(t) != this) refuse("the transaction belongs to another memory store");
-    insert_into(t, rows);
+    insert_into(t, rows, receipt.get());
   });
   if (!joined) refuse("this transaction gives its store nothing to work on");
 }
 
-void database::insert_into(transaction& joined, std::span<spi::insertion const> rows) {
+void database::insert_into(transaction& joined, std::span<spi::insertion const> rows, spi::insert_receipt* receipt) {
   transaction_access::wrote(joined);
   std::lock_guard const lock{mutex_};
   auto const at = now();
@@ -102,13 +94,37 @@ void database::insert_into(transaction& joined, std::span<spi::insertion const> 
     row_view row{.event = e, .seq = ++last_seq_, .available_at = at, .inserted_at = at};
     auto const due = spi::due_of(e);
     row.available_at = due.at.value_or(at + due.after);
+    if (e.delayed()) row.blocked.reset();
     if (!r.token.empty()) {
       row.locked_by = r.token;
       row.lease_until = at + r.lease;
     }
     fresh.push_back(std::move(row));
   }
+  if (receipt) {
+    for (std::size_t i = 0; i < fresh.size(); ++i) receipt->rows.push_back({fresh[i].seq, before(fresh, i, joined)});
+  }
   for (auto& row : fresh) transaction_access::add(joined, std::move(row));
+}
+
+// The id of the row before `fresh[at]`: in the same call, else in the transaction, else in the table.
+std::string database::before(std::span<row_view const> fresh, std::size_t at, transaction const& tx) const {
+  auto const key = spi::key_of(fresh[at].event);
+  if (key.empty() || !in_line(fresh[at])) return {};
+  auto const precedes = [&](row_view const& r) {
+    return r.seq < fresh[at].seq && in_line(r) && spi::key_of(r.event) == key;
+  };
+  for (std::size_t i = at; i-- > 0;) {
+    if (precedes(fresh[i])) return fresh[i].event.id();
+  }
+  auto const written = transaction_access::rows(tx);
+  for (std::size_t i = written.size(); i-- > 0;) {
+    if (precedes(written[i])) return written[i].event.id();
+  }
+  for (auto r = rows_.rbegin(); r != rows_.rend(); ++r) {
+    if (precedes(r->second)) return r->second.event.id();
+  }
+  return {};
 }
 
 void database::apply(std::vector<row_view> const& rows) {
@@ -120,21 +136,21 @@ void database::apply(std::vector<row_view> const& rows) {
   }
   for (auto const& r : rows) {
     by_id_.emplace(r.event.id(), r.seq);
-    due_.emplace(claimable(r), r.seq);
+    if (claimable_some_day(r)) due_.emplace(claimable(r), r.seq);
     rows_.emplace(r.seq, r);
   }
 }
 
 // Keeps the index in step with the row, whatever changes.
 void database::update(row_view& row, std::function<void(row_view&)> const& change) {
-  if (pending(row)) due_.erase({claimable(row), row.seq});
+  if (claimable_some_day(row)) due_.erase({claimable(row), row.seq});
   change(row);
-  if (pending(row)) due_.emplace(claimable(row), row.seq);
+  if (claimable_some_day(row)) due_.emplace(claimable(row), row.seq);
 }
 
 void database::erase(std::int64_t seq) {
   auto const it = rows_.find(seq);
-  if (pending(it->second)) due_.erase({claimable(it->second), seq});
+  if (claimable_some_day(it->second)) due_.erase({claimable(it->second), seq});
   by_id_.erase(it->second.event.id());
   rows_.erase(it);
 }
@@ -151,7 +167,7 @@ database::candidates database::choose(spi::claim_request const& request, instant
   };
   if (request.in_order) {
     for (auto const& [seq, row] : rows_) {
-      if (pending(row) && !goes_on(row)) break;
+      if (claimable_some_day(row) && !goes_on(row)) break;
     }
     return c;
   }
@@ -196,6 +212,7 @@ spi::claim_reply database::claim(spi::claim_request const& request) {
       if (!r.locked_by.empty()) r.crashes += 1;
       r.locked_by = request.token;
       r.lease_until = at + request.lease;
+      if (r.blocked) r.blocked = false;
       reply.rows.push_back(spi::claim_of(row_view{r}, request.token, r.seq));
     });
   }
@@ -227,18 +244,41 @@ row_view* database::owned(spi::row_handle const& handle) {
   return pending(row) && row.locked_by == handle.token ? &row : nullptr;
 }
 
-std::vector<bool> database::settle(std::span<spi::settlement const> items) {
+spi::settle_reply database::settle(std::span<spi::settlement const> items) {
   std::lock_guard const lock{mutex_};
   auto const at = now();
-  std::vector<bool> applied;
-  applied.reserve(items.size());
+  spi::settle_reply reply;
+  reply.applied.reserve(items.size());
+  std::map<std::string, std::int64_t> left;  // the lowest of each key
   for (auto const& s : items) {
     row_view* row = owned(s.row);
     if (has_bug(planted_bug::settle_without_token) && by_id_.contains(s.row.id)) row = &rows_.at(by_id_.at(s.row.id));
-    applied.push_back(row != nullptr);
-    if (row != nullptr) apply(*row, s, at);
+    reply.applied.push_back(row != nullptr);
+    if (row == nullptr) continue;
+    apply(*row, s, at);
+    if (s.key.empty()) continue;
+    auto const [lowest, first] = left.emplace(s.key, s.seq);
+    if (!first) lowest->second = std::min(lowest->second, s.seq);
   }
-  return applied;
+  for (auto const& [key, seq] : left) reply.unblocked += unblock_next(key, seq, at);
+  return reply;
+}
+
+// The first row in line behind `seq`, if it is blocked.
+std::size_t database::unblock_next(std::string const& key, std::int64_t seq, instant now) {
+  auto const next = std::find_if(rows_.upper_bound(seq), rows_.end(), [&](auto const& r) {
+    return in_line(r.second) && spi::key_of(r.second.event) == key;
+  });
+  if (next == rows_.end() || next->second.blocked != true || !pending(next->second)) return 0;
+  unblock(next->second, now);
+  return 1;
+}
+
+void database::unblock(row_view& row, instant now) {
+  update(row, [&](row_view& r) {
+    r.blocked = false;
+    r.available_at = std::max(r.available_at, now);
+  });
 }
 
 void database::apply(row_view& row, spi::settlement const& s, instant now) {
@@ -259,6 +299,7 @@ void database::apply(row_view& row, spi::settlement const& s, instant now) {
         r.status = event_status::dead;
         r.done_at = now;
         r.last_error = s.error;
+        if (!s.key.empty()) r.blocked.reset();
         break;
       case spi::outcome::retry:
         r.status = event_status::retry;
@@ -273,7 +314,7 @@ void database::apply(row_view& row, spi::settlement const& s, instant now) {
       case spi::outcome::release: break;
     }
   });
-  if (s.outcome == spi::outcome::delivered && options_.erase_done) erase(row.seq);
+  if (s.outcome == spi::outcome::delivered && options_.done == done_rows::erase) erase(row.seq);
 }
 
 std::vector<bool> database::renew(std::span<spi::row_handle const> rows, milliseconds lease) {
@@ -284,7 +325,11 @@ std::vector<bool> database::renew(std::span<spi::row_handle const> rows, millise
   for (auto const& handle : rows) {
     row_view* const row = owned(handle);
     kept.push_back(row != nullptr);
-    if (row != nullptr) update(*row, [&](row_view& r) { r.lease_until = until; });
+    if (row == nullptr) continue;
+    update(*row, [&](row_view& r) {
+      r.lease_until = until;
+      if (r.blocked) r.blocked = false;
+    });
   }
   return kept;
 }
@@ -327,7 +372,11 @@ std::unique_ptr<spi::dispatch_lock> database::try_dispatch_lock(std::string_view
 void database::heartbeat(node_row const& node) {
   std::lock_guard const lock{mutex_};
   auto const at = now();
-  nodes_[node.incarnation] = {node, at + node.lease};
+  auto& [known, until] = nodes_[node.incarnation];
+  auto const started_at = known.started_at.value_or(at);
+  known = node;
+  known.started_at = started_at;
+  until = at + node.lease;
   std::erase_if(nodes_, [&](auto const& n) { return n.second.second + std::chrono::hours{24} < at; });
 }
 
@@ -355,12 +404,17 @@ std::size_t database::purge(spi::purge_request const& request) {
       old.push_back(seq);
       continue;
     }
-    bool const terminal =
+    bool const wanted =
         (row.status == event_status::delivered && request.done) || (row.status == event_status::dead && request.dead);
-    if (terminal && row.done_at.value_or(row.inserted_at) <= before) old.push_back(seq);
+    if (wanted && !parks(row) && row.done_at.value_or(row.inserted_at) <= before) old.push_back(seq);
   }
   for (auto const seq : old) erase(seq);
   return old.size();
+}
+
+// Such a row stays for the operator to decide: without it, the rows behind it would be delivered.
+bool database::parks(row_view const& row) const {
+  return settings_.keyed && row.status == event_status::dead && row.blocked && !spi::key_of(row.event).empty();
 }
 
 std::size_t database::purge_by_age(spi::age_purge_request const& request) {
@@ -378,91 +432,25 @@ std::size_t database::purge_by_age(spi::age_purge_request const& request) {
   return old.size();
 }
 
-std::vector<dead_event> database::dead(dead_filter const& filter, std::size_t limit) {
-  std::lock_guard const lock{mutex_};
-  std::vector<dead_event> found;
-  for (auto const& [seq, r] : rows_) {
-    if (found.size() >= limit) break;
-    if (matches(r, filter)) found.push_back({r.event, r.attempts, r.crashes, r.last_error, r.done_at});
-  }
-  return found;
-}
-
-std::uint64_t database::count_dead(dead_filter const& filter) {
-  std::lock_guard const lock{mutex_};
-  return static_cast<std::uint64_t>(
-      std::ranges::count_if(rows_, [&](auto const& r) { return matches(r.second, filter); }));
-}
-
-void database::revive(row_view& row, instant now) {
-  update(row, [&](row_view& r) {
-    r.status = event_status::created;
-    r.attempts = 0;
-    r.crashes = 0;
-    r.available_at = now;
-    r.done_at.reset();
-    r.last_error.clear();
-  });
-}
-
-bool database::replay(std::string_view id) {
-  std::lock_guard const lock{mutex_};
-  auto const seq = by_id_.find(std::string{id});
-  if (seq == by_id_.end()) return false;
-  auto const status = rows_.at(seq->second).status;
-  bool const done_too = status == event_status::delivered && has_bug(planted_bug::replay_of_a_done_row);
-  if (status != event_status::dead && !done_too) return false;
-  revive(rows_.at(seq->second), now());
-  return true;
-}
-
-std::size_t database::replay_some(dead_filter const& filter, instant died_by, std::size_t limit) {
-  std::lock_guard const lock{mutex_};
-  std::size_t replayed = 0;
-  for (auto& [seq, row] : rows_) {
-    if (replayed >= limit) break;
-    if (!matches(row, filter) || row.done_at.value_or(row.inserted_at) > died_by) continue;
-    revive(row, now());
-    ++replayed;
-  }
-  return replayed;
-}
-
-std::vector<route_pause> database::pauses() {
-  std::lock_guard const lock{mutex_};
-  return pauses_;
-}
-
-bool database::pause(route_pause const& what) {
-  core::check_pause(what);
-  std::lock_guard const lock{mutex_};
-  if (std::ranges::find(pauses_, what) != pauses_.end()) return false;
-  pauses_.push_back(what);
-  return true;
-}
-
-bool database::resume(route_pause const& what) {
-  std::lock_guard const lock{mutex_};
-  return std::erase(pauses_, what) > 0;
-}
-
 std::optional<row_view> database::find(std::string_view id) {
   std::lock_guard const lock{mutex_};
   auto const seq = by_id_.find(std::string{id});
   return seq == by_id_.end() ? std::nullopt : std::optional{rows_.at(seq->second)};
 }
 
+void database::count(table_counts& c, event_status status) noexcept {
+  switch (status) {
+    case event_status::created: ++c.created; break;
+    case event_status::retry: ++c.retry; break;
+    case event_status::delivered: ++c.done; break;
+    case event_status::dead: ++c.dead; break;
+  }
+}
+
 table_counts database::counts() {
   std::lock_guard const lock{mutex_};
   table_counts c;
-  for (auto const& [seq, row] : rows_) {
-    switch (row.status) {
-      case event_status::created: ++c.created; break;
-      case event_status::retry: ++c.retry; break;
-      case event_status::delivered: ++c.done; break;
-      case event_status::dead: ++c.dead; break;
-    }
-  }
+  for (auto const& [seq, row] : rows_) count(c, row.status);
   return c;
 }
 

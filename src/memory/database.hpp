@@ -9,6 +9,7 @@
 #include <outbox/memory.hpp>
 #include <outbox/spi/store.hpp>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -26,9 +27,11 @@ class database final : public spi::store, public inspector, public std::enable_s
   explicit database(options o);
 
   store_capabilities capabilities() const noexcept override;
-  void insert(transaction_ref tx, std::span<spi::insertion const> rows) override;
+  using spi::store::insert;
+  void insert(transaction_ref tx, std::span<spi::insertion const> rows,
+              std::shared_ptr<spi::insert_receipt> const& receipt) override;
   spi::claim_reply claim(spi::claim_request const& request) override;
-  std::vector<bool> settle(std::span<spi::settlement const> items) override;
+  spi::settle_reply settle(std::span<spi::settlement const> items) override;
   std::vector<bool> renew(std::span<spi::row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
   std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
@@ -36,11 +39,21 @@ class database final : public spi::store, public inspector, public std::enable_s
   void retire(std::string_view incarnation) override;
   std::size_t purge(spi::purge_request const& request) override;
   std::size_t purge_by_age(spi::age_purge_request const& request) override;
-  std::vector<dead_event> dead(dead_filter const& filter, std::size_t limit) override;
-  std::uint64_t count_dead(dead_filter const& filter) override;
-  bool replay(std::string_view id) override;
-  std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) override;
-  std::vector<route_pause> pauses() override;
+  std::vector<row_view> list(event_filter const& filter, spi::list_order order, std::size_t limit) override;
+  std::uint64_t count(event_filter const& filter, std::uint64_t up_to) override;
+  std::size_t cancel(event_filter const& filter, std::string_view reason, std::size_t limit) override;
+  std::size_t replay(event_filter const& filter, std::size_t limit) override;
+  std::size_t discard(event_filter const& filter, std::size_t limit) override;
+  std::size_t purge(event_filter const& filter, std::size_t limit) override;
+  std::int64_t begin_audit(spi::audit_entry const& entry) override;
+  bool end_audit(std::int64_t id, std::uint64_t changed) override;
+  std::vector<spi::audit_entry> audit(std::size_t limit) override;
+  std::vector<spi::event_type_counts> event_types() override;
+  std::vector<spi::parked_key> parked_keys(std::size_t limit) override;
+  std::size_t heal(std::size_t limit) override;
+  void set_keyed(bool keyed) override;
+  std::vector<spi::finding> findings() override;
+  spi::table_settings settings() override;
   bool pause(route_pause const& what) override;
   bool resume(route_pause const& what) override;
   instant now() override;
@@ -56,6 +69,9 @@ class database final : public spi::store, public inspector, public std::enable_s
   void apply(std::vector<row_view> const& rows);
   [[nodiscard]] commit_fate next_fate();
 
+  /// Notes that a row waits for another one of its key. Does nothing if there is no such row.
+  void block(std::string_view id);
+
  private:
   using due_key = std::pair<instant, std::int64_t>;  ///< Claimable instant, seq.
 
@@ -63,22 +79,31 @@ class database final : public spi::store, public inspector, public std::enable_s
     std::vector<std::int64_t> take, kill;
   };
 
-  void insert_into(transaction& joined, std::span<spi::insertion const> rows);
+  void insert_into(transaction& joined, std::span<spi::insertion const> rows, spi::insert_receipt* receipt);
   [[nodiscard]] candidates choose(spi::claim_request const& request, instant now, spi::claim_reply& reply) const;
   [[nodiscard]] row_view* owned(spi::row_handle const& handle);
   void update(row_view& row, std::function<void(row_view&)> const& change);
   void apply(row_view& row, spi::settlement const& s, instant now);
   void erase(std::int64_t seq);
   void revive(row_view& row, instant now);
+  [[nodiscard]] std::vector<std::int64_t> select(event_filter const& filter, std::size_t limit,
+                                                 std::function<bool(row_view const&)> const& wanted);
+  [[nodiscard]] std::string before(std::span<row_view const> fresh, std::size_t at, transaction const& tx) const;
+  [[nodiscard]] std::map<std::string, std::vector<row_view*>> lines();
+  std::size_t unblock_next(std::string const& key, std::int64_t seq, instant now);
+  void unblock(row_view& row, instant now);
+  [[nodiscard]] bool parks(row_view const& row) const;
+  static void count(table_counts& c, event_status status) noexcept;
   [[nodiscard]] std::optional<instant> next_due(instant now, spi::claim_request const& request) const;
 
   options options_;
   std::mutex mutex_;
   std::map<std::int64_t, row_view> rows_;
   std::unordered_map<std::string, std::int64_t> by_id_;
-  std::set<due_key> due_;  ///< Pending rows only.
+  std::set<due_key> due_;  ///< Pending rows that are not blocked.
   std::map<std::string, std::pair<node_row, instant>, std::less<>> nodes_;
-  std::vector<route_pause> pauses_;
+  spi::table_settings settings_;
+  std::vector<spi::audit_entry> audit_;
   std::shared_ptr<lock_state> lock_ = std::make_shared<lock_state>();
   std::int64_t last_seq_ = 0;
 };
@@ -90,6 +115,7 @@ struct transaction_access {
   static void wrote(transaction& tx);  ///< The write that was enlisted last goes to this store.
   static void add(transaction& tx, row_view row);
   static bool has(transaction const& tx, std::string_view id) noexcept;
+  static std::span<row_view const> rows(transaction const& tx) noexcept;
 };
 
 }  // namespace outbox::inline v0::memory

@@ -50,6 +50,8 @@ void transaction_access::wrote(transaction& tx) { tx.state_->writes.writes_to(0)
 void transaction_access::add(transaction& tx, row_view row) { tx.state_->rows.push_back(std::move(row)); }
 bool transaction_access::has(transaction const& tx, std::string_view id) noexcept { return tx.state_->has(id); }
 
+std::span<row_view const> transaction_access::rows(transaction const& tx) noexcept { return tx.state_->rows; }
+
 transaction::transaction(store& s) : state_{std::make_unique<state>()} {
   state_->owner = dynamic_cast<database*>(&s);
   if (state_->owner == nullptr) throw error{errc::wrong_transaction, "a memory transaction needs a memory store"};

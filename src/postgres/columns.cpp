@@ -150,7 +150,7 @@ statement settle_statement(array_statements const& a, sql::settle_group const& g
     case spi::outcome::delivered: return make(a.settle_done, {id, token, progress});
     case spi::outcome::retry: return make(a.settle_retry, {id, token, progress, error, delay, counted});
     case spi::outcome::defer: return make(a.settle_defer, {id, token, progress, error, delay});
-    case spi::outcome::dead: return make(a.settle_dead, {id, token, progress, error, counted});
+    case spi::outcome::dead: return make(a.settle_dead, {id, token, progress, error, counted, integer_array{g.leaves}});
     case spi::outcome::release: break;
   }
   return make(a.settle_release, {id, token});

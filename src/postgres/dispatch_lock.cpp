@@ -65,8 +65,12 @@ class advisory_lock final : public spi::dispatch_lock {
         {std::string_view{key}, std::string_view{older}});
     auto const what = static_cast<outcome>(answer.value_or(0));
     held_ = what == outcome::ours;
+    key_ = key;
     return what;
   }
+
+  // What an operator asks pg_locks for.
+  std::string key() const override { return "hashtextextended('" + key_ + "', 0)"; }
 
   // False behind a pooler.
   [[nodiscard]] bool has_own_session() const noexcept { return c_->statements.owns_session(); }
@@ -77,6 +81,7 @@ class advisory_lock final : public spi::dispatch_lock {
   core::fork_guard guard_;
   std::string prefix_;
   std::string expire_sql_;
+  std::string key_;  ///< What the number of the lock is made of.
   mutable std::atomic<bool> held_ = false;
 };
 

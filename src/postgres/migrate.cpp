@@ -5,6 +5,7 @@
 #include <outbox/error.hpp>
 
 #include "postgres/driver.hpp"
+#include "postgres/upgrade.hpp"
 #include "sql/schema.hpp"
 #include "sql/table_name.hpp"
 
@@ -144,6 +145,12 @@ struct change {
   }
 };
 
+// For a new table. DROP INDEX must name the schema, which the text does not.
+void add_version_2(change const& c, std::string const& table, std::string const& schema) {
+  c.run(with_table(schema_2_sql.substr(0, schema_2_sql.find("DROP INDEX")), table, schema));
+  c.run("DROP INDEX " + quoted_index(schema, table + "_due"));
+}
+
 // Numbers the rows that are there by age. The server numbers those that follow.
 void number_rows(change const& c, std::string const& table, std::string const& schema) {
   auto const run_on = [&](std::string_view sql) { c.run(with_table(sql, table, schema)); };
@@ -186,6 +193,7 @@ void adopt(PGconn* conn, options const& o, std::string const& schema, columns co
   if (!have.contains("seq")) number_rows(c, o.table, schema);
   auto const rest = schema_sql.substr(schema_sql.find("\n);") + 3);
   c.run(t(rest));
+  add_version_2(c, o.table, schema);
 }
 
 // Writers wait while it is made, so only if it does not exist.
@@ -262,12 +270,13 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
     auto const lock = "outbox migrate " + schema + "." + o.table;
     d.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", {std::string_view{lock}});
     auto const version = version_of(d, o.table, schema);
-    sql::refuse_newer_schema(version);
+    sql::refuse_newer_schema(d, {.table = o.table, .schema = schema}, version);
     if (version == 0) {
       if (auto const have = columns_of(d, o.table, schema); have.empty()) {
         change const create{c, "cannot create table '" + o.table + "' in schema '" + schema + "'",
                             "the role needs CREATE on the schema"};
         create.run(with_table(schema_sql, o.table, schema));
+        add_version_2(create, o.table, schema);
         report.change = migration::kind::created;
       } else {
         refuse_foreign_columns(d, o.table, schema, have);
@@ -277,6 +286,11 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
     }
     if (o.ordered) add_order_index(c, d, o, schema, report);
     run(c, "COMMIT");
+    if (version == 1) {
+      upgrade(c, o, schema);
+      report.change = migration::kind::upgraded;
+    }
+    if (version != 0) drop_old_index(c, o, schema, report);
     return report;
   } catch (...) {
     result_handle const undone{PQexec(c, "ROLLBACK")};
@@ -287,7 +301,7 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
 std::string check_schema(PGconn* c, std::string const& table, std::string const& schema) {
   driver d{c, prepared::once};
   auto const version = version_of(d, table, schema);
-  sql::refuse_newer_schema(version);
+  sql::refuse_newer_schema(d, {.table = table, .schema = schema}, version);
   sql::refuse_older_schema(version, "'" + table + "' in schema '" + schema + "'", "outbox::postgres::migrate()");
   if (!exists(d, with_table("outbox_event", table, schema))) {
     sql::refuse("table '" + table + "' in schema '" + schema + "' is gone; its companions are there");

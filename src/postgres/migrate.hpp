@@ -13,6 +13,9 @@ namespace outbox::inline v0::postgres {
 /// schema/postgres/0001.sql
 extern std::string_view const schema_sql;
 
+/// schema/postgres/0002.sql
+extern std::string_view const schema_2_sql;
+
 /// schema/postgres/ordered.sql
 extern std::string_view const ordered_sql;
 

@@ -7,6 +7,7 @@
 #include "postgres/columns.hpp"
 #include "postgres/dispatch_lock.hpp"
 #include "postgres/driver.hpp"
+#include "postgres/findings.hpp"
 #include "postgres/migrate.hpp"
 #include "postgres/own_connection.hpp"
 #include "postgres/reach.hpp"
@@ -22,7 +23,8 @@ class postgres_store final : public sql::set_store {
  public:
   postgres_store(std::string connection, options o, std::string schema, std::string table_id)
       : set_store{shared_statements({.table = o.table, .schema = schema})},
-        arrays_{set_statements({.table = o.table, .schema = schema})},
+        arrays_{set_statements({.table = o.table, .schema = schema}, o.done)},
+        done_{o.done},
         connection_string_{std::move(connection)},
         timeout_{o.timeout},
         identity_{o.table, std::move(schema), std::move(table_id)},
@@ -33,7 +35,21 @@ class postgres_store final : public sql::set_store {
   }
 
   store_capabilities capabilities() const noexcept override {
-    return {.kind = "postgres", .table = full_name_, .watch_every = milliseconds{wake_ ? 5 : 0}};
+    return {.kind = "postgres",
+            .keeps_done_rows = done_ == done_rows::keep,
+            .table = full_name_,
+            .watch_every = milliseconds{wake_ ? 5 : 0},
+            .event_filters = true,
+            .audit = true,
+            .event_types = true,
+            .keys = true,
+            .findings = true};
+  }
+
+  std::vector<spi::finding> findings() override {
+    std::vector<spi::finding> found;
+    with_reader([&](sql::connection& c) { found = findings_of(c, identity_.table, identity_.schema); });
+    return found;
   }
 
   std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
@@ -70,7 +86,8 @@ class postgres_store final : public sql::set_store {
                  sql::row_chooser& choose) override;
   void send_take(sql::connection& c, spi::claim_request const& request, sql::chosen_rows const& chosen,
                  spi::claim_reply& reply, sql::row_function const& on_row) override;
-  void send_settle(sql::connection& c, std::span<sql::settle_group const> groups, std::vector<bool>& applied) override;
+  void send_settle(sql::connection& c, std::span<sql::settle_group const> groups, sql::left_rows const& left,
+                   spi::settle_reply& reply) override;
   void send_renew(sql::connection& c, std::span<optional_text const> ids, std::span<optional_text const> tokens,
                   milliseconds lease, sql::row_function const& on_row) override;
   std::size_t send_release(sql::connection& c, std::span<owner_token const> tokens, milliseconds lease) override;
@@ -83,6 +100,7 @@ class postgres_store final : public sql::set_store {
   void warn(std::string const& text) const noexcept;
 
   array_statements arrays_;
+  done_rows const done_;
   std::string const connection_string_;
   milliseconds const timeout_;
   table_identity identity_;
@@ -163,18 +181,25 @@ void postgres_store::send_take(sql::connection& c, spi::claim_request const& req
 
 // One statement per group, all in one round trip.
 void postgres_store::send_settle(sql::connection& c, std::span<sql::settle_group const> groups,
-                                 std::vector<bool>& applied) {
-  bool const several = groups.size() > 1;
+                                 sql::left_rows const& left, spi::settle_reply& reply) {
+  bool const unblocks = !left.key.empty();
+  bool const several = groups.size() > 1 || unblocks;
   std::vector<statement> all;
   if (several) all.push_back(make(statements().begin, {}));
   for (auto const& g : groups) all.push_back(settle_statement(arrays_, g));
+  if (unblocks) {
+    all.push_back(make(arrays_.unblock, {text_array{left.key}, integer_array{left.seq}, text_array{left.id}}));
+  }
   if (several) all.push_back(make(statements().commit, {}));
   auto const answers = own(c).send_or_throw(all);
   for (std::size_t i = 0; i < groups.size(); ++i) {
     result_rows{answers[i + (several ? 1 : 0)].get()}.show([&](sql::row const& r) {
-      groups[i].apply(r.text(0), applied);
+      groups[i].apply(r.text(0), reply.applied);
       return true;
     });
+  }
+  if (unblocks) {
+    reply.unblocked = static_cast<std::size_t>(result_rows{answers[groups.size() + 1].get()}.changed());
   }
 }
 

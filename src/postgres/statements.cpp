@@ -58,11 +58,31 @@ namespace {
 
 #define REVIVE                                                                \
   "{status} = {NEW}, {attempts} = 0, {crashes} = 0, {available_at} = " LATER( \
-      1) ", {done_at} = NULL, {last_error} = NULL"
+      2) ", {done_at} = NULL, {last_error} = NULL"
 
-#define OF_KIND(type, aggregate)                                                                    \
-  "{status} = {DEAD} AND (?" #type "::text IS NULL OR {event_type} = ?" #type ") AND (?" #aggregate \
-  "::text IS NULL OR coalesce({aggregate_type}, '__GLOBAL__') = ?" #aggregate ")"
+// Clears the note that the row `r` waits for another one. NULL stays NULL, which `NULL AND false` would not.
+#define NO_NOTE(r) "{blocked} = CASE WHEN " r "{blocked} THEN false ELSE " r "{blocked} END"
+
+// What claims look at. To the letter as in the index of schema/postgres.
+#define CLAIMED PENDING " AND {blocked} IS NOT TRUE"
+
+// The key of the row `r`, as spi::key_of() writes it. Immutable, so that an index can be made of it.
+#define KEY(r)                                                                        \
+  "(CASE WHEN " r "{ordering_key} <> '' THEN '=' || " r "{ordering_key} WHEN " r      \
+  "{aggregate_id} <> '' THEN "                                                        \
+  "length(coalesce(" r "{aggregate_type}, '__GLOBAL__'))::text || ':' || coalesce(" r \
+  "{aggregate_type}, "                                                                \
+  "'__GLOBAL__') || " r "{aggregate_id} END COLLATE \"C\")"
+
+// The row `r` counts in the order of its key.
+#define IN_LINE(r) r "{status} <> {DONE} AND " r "{blocked} IS NOT NULL"
+
+// A table that is marked keyed keeps the DEAD rows that park a key.
+#define NOT_PARKING \
+  "({status} <> {DEAD} OR {blocked} IS NULL OR " KEY("") " IS NULL OR NOT EXISTS (SELECT 1 FROM {outbox_meta} WHERE " \
+  "name = 'keyed' AND value = '1'))"
+
+#define UNBLOCK "{blocked} = false, {available_at} = greatest({available_at}, " NOW ")"
 
 #define TERMINAL(done, dead)                                                                                           \
   "{status} IN ({DONE}, {DEAD}) AND (({status} = {DONE} AND ?" #done "::bigint = 1) OR ({status} = {DEAD} AND ?" #dead \
@@ -79,22 +99,86 @@ void add_operator_statements(sql::dialect& d, in_layout const& t) {
   // the index of terminal rows. ORDER BY keeps the planner there, which expects them to be as many as the pending rows.
   d.purge = t(
       "DELETE FROM {outbox_event} WHERE {event_id} = ANY(ARRAY(SELECT {event_id} FROM (SELECT {event_id} FROM {outbox_event} "
-      "WHERE " TERMINAL(1, 2) " AND {done_at} <= " LATER(
+      "WHERE " TERMINAL(1, 2) " AND " NOT_PARKING " AND {done_at} <= " LATER(
           3) " ORDER BY {done_at} LIMIT ?4::bigint FOR UPDATE SKIP LOCKED) ended UNION ALL SELECT {event_id} FROM (SELECT "
-             "{event_id} FROM {outbox_event} WHERE " TERMINAL(1, 2) " AND {done_at} IS NULL AND " INSERTED_AT " <= " LATER(
+             "{event_id} FROM {outbox_event} WHERE " TERMINAL(1, 2) " AND " NOT_PARKING " AND {done_at} IS NULL AND " INSERTED_AT " <= " LATER(
                  3) " ORDER BY {done_at} LIMIT ?4::bigint FOR UPDATE SKIP LOCKED) unknown LIMIT ?4::bigint))");
   // No ORDER BY: the oldest rows are found first anyway, because the table fills from its beginning.
   d.purge_by_age = t(
       "DELETE FROM {outbox_event} WHERE {event_id} = ANY(ARRAY(SELECT {event_id} FROM {outbox_event} WHERE " INSERTED_AT
       " <= " LATER(1) " AND NOT EXISTS (SELECT 1 FROM {outbox_node} WHERE mode <> 'writer_only' AND lease_until > " LATER(
           2) ") LIMIT ?3::bigint FOR UPDATE SKIP LOCKED))");
-  d.dead = t("SELECT {row} FROM {outbox_event} WHERE " OF_KIND(1, 2) " ORDER BY {seq} LIMIT ?3::bigint");
-  d.count_dead = t("SELECT count(*) FROM {outbox_event} WHERE " OF_KIND(1, 2));
-  d.replay = t("UPDATE {outbox_event} SET " REVIVE " WHERE {event_id} = ?2 AND {status} = {DEAD}");
-  d.replay_some = t("UPDATE {outbox_event} SET " REVIVE
-                    " WHERE {event_id} = ANY(ARRAY(SELECT {event_id} FROM {outbox_event} WHERE " OF_KIND(
-                        2, 3) " AND coalesce({done_at}, " INSERTED_AT
-                              ") <= ?4::timestamptz ORDER BY {seq} LIMIT ?5::bigint FOR UPDATE))");
+}
+
+// Those that have a limit, a filter, and the marks of sql::filter_texts. Their placeholders are made when the filter is
+// known.
+void add_filter_statements(sql::dialect& d, sql::layout const& table) {
+  auto const t = [&](std::string_view sql) { return table.text(sql); };
+  auto& f = d.filter;
+  f.finish = [](std::string const& text) { return numbered(text); };
+  f.rows = f.dead_rows = t("{outbox_event}");
+  f.status_column = t("{status}");
+  f.status = {t("{NEW}"), t("{DONE}"), t("{RETRY}"), t("{DEAD}")};
+  f.id_in = t("{event_id} = ANY(ARRAY(SELECT json_array_elements_text([?]::json)))");
+  f.event_type = t("{event_type} = [?]");
+  f.aggregate_type = t("coalesce({aggregate_type}, '__GLOBAL__') = [?]");
+  f.aggregate_id = t("{aggregate_id} = [?]");
+  f.tenant = t("{tenant_id} = [?]");
+  f.key = t(KEY("") " = [?]");
+  f.inserted_by = t(INSERTED_AT " <= statement_timestamp() + [?]::bigint * interval '1 microsecond'");
+  f.ended_by = t("{status} IN ({DONE}, {DEAD}) AND coalesce({done_at}, " INSERTED_AT ") <= [?]::timestamptz");
+
+#define CHOSEN(conditions, lock)                                           \
+  "{event_id} = ANY(ARRAY(SELECT {event_id} FROM [rows] WHERE " conditions \
+  "[filter] ORDER BY {seq} LIMIT ?1::bigint" lock "))"
+  d.list = t("SELECT {row} FROM [rows] WHERE true[filter] ORDER BY {seq} LIMIT ?1::bigint");
+  d.list_newest = t("SELECT {row} FROM [rows] WHERE true[filter] ORDER BY {seq} DESC LIMIT ?1::bigint");
+  d.count = t("SELECT count(*) FROM (SELECT 1 FROM [rows] WHERE true[filter] LIMIT ?1::bigint) x");
+  // The status is asked again: a row that was locked may be finished by now.
+  d.cancel = t("UPDATE {outbox_event} SET {status} = {DEAD}, {done_at} = " LATER(2) ", {last_error} = ?3, " NO_NOTE(
+      "") ", " NO_OWNER " WHERE " CHOSEN(PENDING, " FOR UPDATE") " AND " PENDING);
+  d.replay = t("UPDATE {outbox_event} SET " REVIVE
+               " WHERE " CHOSEN("{status} = {DEAD}", " FOR UPDATE") " AND {status} = {DEAD}");
+  d.purge_rows = t("DELETE FROM {outbox_event} WHERE " CHOSEN("{status} IN ({DONE}, {DEAD}) AND " NOT_PARKING,
+                                                              " FOR UPDATE SKIP LOCKED"));
+  d.parked_rows = t("SELECT {event_id}, " KEY(
+      "") ", {seq} FROM [rows] WHERE {status} = {DEAD} AND {blocked} IS NOT "
+          "NULL AND " KEY("") " IS NOT NULL[filter] ORDER BY {seq} LIMIT ?1::bigint FOR UPDATE");
+}
+
+void add_key_statements(sql::dialect& d, in_layout const& t) {
+  d.leave_line = t("UPDATE {outbox_event} SET {blocked} = NULL WHERE {event_id} = ?1 AND {status} = {DEAD}");
+  // The first parameter is a `from_now` of nothing: NOW is the server's own.
+  d.unblock_next =
+      t("UPDATE {outbox_event} SET {blocked} = false, {available_at} = greatest({available_at}, " LATER(1)
+        ") WHERE {event_id} = (SELECT {event_id} FROM {outbox_event} WHERE " KEY("") " = ?2 AND " IN_LINE("")
+        " AND {seq} > ?3::bigint ORDER BY {seq} LIMIT 1) AND {blocked} AND " PENDING
+        " AND NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE p.{event_id} = ?4 AND " IN_LINE("p.") ")");
+  d.placed = t("SELECT r.{seq}, CASE WHEN r.{blocked} IS NOT NULL THEN (SELECT p.{event_id} FROM {outbox_event} p WHERE "
+               KEY("p.") " = " KEY("r.") " AND " IN_LINE("p.") " AND p.{seq} < r.{seq} ORDER BY p.{seq} DESC LIMIT 1) "
+               "END FROM {outbox_event} r WHERE r.{event_id} = ?1");
+#define HEAD                                                                                     \
+  "NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE " KEY("p.") " = " KEY("r.") " AND " IN_LINE( \
+      "p.") " AND p.{seq} < r.{seq})"
+  d.parked_keys = t("SELECT " KEY("r.") " AS k, r.{event_id}, r.{done_at}, (SELECT count(*) FROM {outbox_event} w WHERE "
+                    KEY("w.") " = " KEY("r.") " AND w.{status} IN ({NEW}, {RETRY}) AND w.{blocked} IS NOT NULL) FROM "
+                    "{outbox_event} r WHERE r.{status} = {DEAD} AND r.{blocked} IS NOT NULL AND " KEY("r.")
+                    " IS NOT NULL AND " HEAD " ORDER BY k LIMIT ?1::bigint");
+  d.heal = t("UPDATE {outbox_event} SET {blocked} = false, {available_at} = greatest({available_at}, " LATER(
+      1) ") WHERE {event_id} = ANY(ARRAY(SELECT r.{event_id} FROM {outbox_event} r WHERE r.{status} IN ({NEW}, "
+         "{RETRY}) AND r.{blocked} AND " HEAD " ORDER BY r.{seq} LIMIT ?2::bigint)) AND {blocked} AND " PENDING);
+#undef HEAD
+  d.event_types =
+      t("SELECT {event_type}, coalesce({aggregate_type}, '__GLOBAL__'), {status}, count(*) FROM "
+        "{outbox_event} GROUP BY 1, 2, 3 ORDER BY {event_type} COLLATE \"C\", 2");
+  d.begin_audit = t("INSERT INTO {outbox_audit} (at, who, verb, filter, reason, matched) VALUES (" LATER(
+      1) ", ?2, ?3, ?4, ?5, ?6::bigint) RETURNING id");
+  d.end_audit = t("UPDATE {outbox_audit} SET ended_at = " LATER(
+      1) ", changed = ?2::bigint WHERE id = ?3::bigint AND "
+         "ended_at IS NULL");
+  d.audit =
+      t("SELECT id, at, who, verb, filter, reason, matched, changed, ended_at FROM {outbox_audit} ORDER BY id DESC "
+        "LIMIT ?1::bigint");
 }
 
 std::string insert_of(insert_shape const& shape) {
@@ -122,6 +206,10 @@ std::string insert_of(insert_shape const& shape) {
     values += parameter() + ", ";
     values += parameter() + "::bytea";
   }
+  if (shape.when != insert_shape::due::now) {
+    columns += ", {blocked}";
+    values += ", NULL";
+  }
   return "INSERT INTO {outbox_event} (" + columns + ") VALUES (" + values + ")";
 }
 
@@ -146,6 +234,8 @@ std::string insert_many(bool rich, bool delayed) {
     values += "coalesce(nullif(u.at, '')::timestamptz, clock_timestamp() + u.after * interval '1 microsecond')";
     array("at", "text");
     array("after", "bigint");
+    columns += ", {blocked}";
+    values += ", CASE WHEN u.at = '' AND u.after = 0 THEN false END";
   } else {
     values += "clock_timestamp()";
   }
@@ -175,29 +265,36 @@ sql::dialect shared_statements(sql::layout const& table) {
   d.rollback_to = "ROLLBACK TO SAVEPOINT outbox_write";
   d.lock_meta = t("LOCK TABLE {outbox_meta} IN SHARE ROW EXCLUSIVE MODE");
   d.read_meta = t("SELECT value FROM {outbox_meta} WHERE name = ?1");
+  d.read_settings = t("SELECT name, value FROM {outbox_meta} WHERE name IN ('pauses', 'oldest_library', 'keyed')");
   d.write_meta =
       t("INSERT INTO {outbox_meta} (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = "
         "excluded.value");
   d.expire_others =
-      t("UPDATE {outbox_event} SET {lease_until} = " LATER(1) " WHERE " PENDING " AND " CLAIMABLE " > " NOW
+      t("UPDATE {outbox_event} SET {lease_until} = " LATER(1) " WHERE " CLAIMED " AND " CLAIMABLE " > " NOW
                                                               " AND {locked_by} IS NOT NULL AND {lease_until} > " NOW
                                                               " AND left({locked_by}, length(?2::text)) <> ?2::text");
   d.find = t("SELECT {row} FROM {outbox_event} WHERE {event_id} = ?1");
   d.counts = t("SELECT {status}, count(*) FROM {outbox_event} GROUP BY {status}");
   d.heartbeat = t(
-      "INSERT INTO {outbox_node} (incarnation, name, version, mode, lease_ms, held, lease_until) VALUES (?1, ?2, ?3, ?4, "
-      "?5::bigint, ?6::bigint, " LATER(
-          7) ") ON CONFLICT (incarnation) DO UPDATE SET name = excluded.name, version = excluded.version, mode = "
-             "excluded.mode, lease_ms = excluded.lease_ms, held = excluded.held, lease_until = excluded.lease_until");
+      "INSERT INTO {outbox_node} (incarnation, name, version, mode, lease_ms, held, lease_until, started_at, active, "
+      "reason, lock_key, done, failed, dead, erased, routes) VALUES (?1, ?2, ?3, ?4, ?5::bigint, ?6::bigint, " LATER(7)
+      ", " LATER(8) ", ?9::bigint = 1, ?10, ?11, ?12::bigint, ?13::bigint, ?14::bigint, ?15::bigint, ?16) ON CONFLICT "
+      "(incarnation) DO UPDATE SET name = excluded.name, version = excluded.version, mode = excluded.mode, lease_ms = "
+      "excluded.lease_ms, held = excluded.held, lease_until = excluded.lease_until, active = excluded.active, reason = "
+      "excluded.reason, lock_key = excluded.lock_key, done = excluded.done, failed = excluded.failed, dead = "
+      "excluded.dead, erased = excluded.erased, routes = excluded.routes");
   d.forget_old_nodes = t("DELETE FROM {outbox_node} WHERE lease_until < " LATER(1));
   d.retire = t("DELETE FROM {outbox_node} WHERE incarnation = ?1");
-  d.nodes = t("SELECT incarnation, name, version, mode, lease_ms, held FROM {outbox_node} WHERE lease_until > " LATER(
-      1) " ORDER BY incarnation");
+  d.nodes =
+      t("SELECT incarnation, name, version, mode, lease_ms, held, started_at, active, reason, lock_key, done, "
+        "failed, dead, erased, routes FROM {outbox_node} WHERE lease_until > " LATER(1) " ORDER BY incarnation");
   add_operator_statements(d, t);
+  add_filter_statements(d, table);
+  add_key_statements(d, t);
   return d;
 }
 
-array_statements set_statements(sql::layout const& table) {
+array_statements set_statements(sql::layout const& table, done_rows done) {
   in_layout const t{table};
   array_statements a;
   for (auto const when : {insert_shape::due::now, insert_shape::due::after, insert_shape::due::at}) {
@@ -212,36 +309,43 @@ array_statements set_statements(sql::layout const& table) {
     for (bool const delayed : {false, true})
       a.insert_many.at((rich ? 2U : 0U) + (delayed ? 1U : 0U)) = t(insert_many(rich, delayed));
   }
-  a.due = t("SELECT " CANDIDATE " FROM {outbox_event} WHERE " PENDING " AND " CLAIMABLE
+  a.due = t("SELECT " CANDIDATE " FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE
             " >= coalesce(?7::timestamptz, " CLAIM_NOW
             " - " MICROSECONDS(9) ", '-infinity') AND " CLAIMABLE " <= " CLAIM_NOW ALL_OF(
                 "(?2::bigint = 0 OR " INSERTED_AT " <= " CLAIM_NOW
                 " - " MICROSECONDS(2) ") AND (?3::bigint = 0 OR {locked_by} IS NULL)" NOT_PAUSED(
                     4, 5) " AND {event_id} <> ALL(?8::text[]) AND (?6::bigint = 0 OR {crashes} + (" OURS ")::int >= "
                           "?6::bigint)") " ORDER BY " CLAIMABLE ", {seq} LIMIT ?1::bigint FOR UPDATE SKIP LOCKED");
-  a.in_order = t("SELECT " CANDIDATE " FROM {outbox_event} WHERE " PENDING " AND (" CLAIMABLE " <= " CLAIM_NOW
+  a.in_order = t("SELECT " CANDIDATE " FROM {outbox_event} WHERE " CLAIMED " AND (" CLAIMABLE " <= " CLAIM_NOW
                  " OR {status} = {RETRY} OR {last_error} IS NOT NULL OR {locked_by} IS NOT NULL)" NOT_PAUSED(
                      2, 3) " ORDER BY {seq} LIMIT ?1::bigint FOR UPDATE");
-  a.next_due = t("SELECT " CLAIMABLE " FROM {outbox_event} WHERE " PENDING " AND " CLAIMABLE " > " CLAIM_NOW
+  a.next_due = t("SELECT " CLAIMABLE " FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE " > " CLAIM_NOW
                  " ORDER BY " CLAIMABLE " LIMIT 1");
   // Passes over at most a thousand paused rows.
   a.next_due_beside_pauses =
       t("SELECT coalesce(min(at) FILTER (WHERE NOT paused), CASE WHEN count(*) = 1000 THEN max(at) END) FROM "
-        "(SELECT " CLAIMABLE " AS at, NOT (true" NOT_PAUSED(1, 2) ") AS paused FROM {outbox_event} WHERE " PENDING
+        "(SELECT " CLAIMABLE " AS at, NOT (true" NOT_PAUSED(1, 2) ") AS paused FROM {outbox_event} WHERE " CLAIMED
                                                                   " AND " CLAIMABLE " > " CLAIM_NOW
                                                                   " ORDER BY " CLAIMABLE " LIMIT 1000) x");
-  a.next_grown = t("SELECT min(" INSERTED_AT ") FROM {outbox_event} WHERE " PENDING " AND " CLAIMABLE " <= " CLAIM_NOW
+  a.next_grown = t("SELECT min(" INSERTED_AT ") FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE " <= " CLAIM_NOW
                    " AND " CLAIMABLE " > " CLAIM_NOW " - " MICROSECONDS(1) " - interval '1 second' AND " INSERTED_AT
                                                                            " > " CLAIM_NOW " - " MICROSECONDS(1));
-  a.take = t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS
-             ")::int, {locked_by} = ?1, {locked_at} = " CLAIM_NOW ", {lease_until} = " CLAIM_NOW
-             " + " MICROSECONDS(2) " WHERE {event_id} = ANY(?3::text[]) AND " PENDING " RETURNING {row}");
+  a.take =
+      t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS ")::int, {locked_by} = ?1, {locked_at} = " CLAIM_NOW
+        ", {lease_until} = " CLAIM_NOW
+        " + " MICROSECONDS(2) ", " NO_NOTE("") " WHERE {event_id} = ANY(?3::text[]) AND " PENDING " RETURNING {row}");
   a.kill = t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS ")::int, {status} = {DEAD}, {done_at} = " NOW
              ", {last_error} = ?1, " NO_OWNER " WHERE {event_id} = ?2 AND " PENDING);
 
-  a.settle_done = t("UPDATE {outbox_event} t SET {status} = {DONE}, {done_at} = " NOW
-                    ", {progress} = u.progress, {last_error} = NULL, {crashes} = "
-                    "0, " NO_OWNER " FROM unnest(?1::text[], ?2::text[], ?3::text[]) u(id, token, progress)" OWNED);
+  if (done == done_rows::erase) {
+    a.settle_done =
+        t("DELETE FROM {outbox_event} t USING unnest(?1::text[], ?2::text[], ?3::text[]) u(id, token, "
+          "progress)" OWNED);
+  } else {
+    a.settle_done = t("UPDATE {outbox_event} t SET {status} = {DONE}, {done_at} = " NOW
+                      ", {progress} = u.progress, {last_error} = NULL, {crashes} = "
+                      "0, " NO_OWNER " FROM unnest(?1::text[], ?2::text[], ?3::text[]) u(id, token, progress)" OWNED);
+  }
   a.settle_retry = t(
       "UPDATE {outbox_event} t SET {status} = {RETRY}, {attempts} = t.{attempts} + u.counted::int, {available_at} "
       "= " NOW
@@ -255,19 +359,25 @@ array_statements set_statements(sql::layout const& table) {
         "{crashes} = 0, " NO_OWNER
         " FROM unnest(?1::text[], ?2::text[], ?3::text[], ?4::text[], ?5::bigint[]) u(id, token, progress, error, "
         "delay)" OWNED);
-  a.settle_dead =
-      t("UPDATE {outbox_event} t SET {status} = {DEAD}, {attempts} = t.{attempts} + u.counted::int, {done_at} = " NOW
-        ", {last_error} = u.error, {progress} = u.progress, {crashes} = 0, " NO_OWNER
-        " FROM unnest(?1::text[], ?2::text[], ?3::text[], ?4::text[], ?5::bigint[]) u(id, token, progress, error, "
-        "counted)" OWNED);
+  a.settle_dead = t(
+      "UPDATE {outbox_event} t SET {status} = {DEAD}, {attempts} = t.{attempts} + u.counted::int, {done_at} = " NOW
+      ", {last_error} = u.error, {progress} = u.progress, {crashes} = 0, {blocked} = CASE WHEN u.leaves = 1 THEN NULL "
+      "ELSE t.{blocked} END, " NO_OWNER
+      " FROM unnest(?1::text[], ?2::text[], ?3::text[], ?4::text[], ?5::bigint[], ?6::bigint[]) u(id, token, "
+      "progress, error, counted, leaves)" OWNED);
+  a.unblock = t("UPDATE {outbox_event} SET " UNBLOCK " WHERE {event_id} = ANY(ARRAY(SELECT n.id FROM (SELECT u.k, "
+                "min(u.s) AS s FROM unnest(?1::text[], ?2::bigint[], ?3::text[]) u(k, s, id) WHERE NOT EXISTS (SELECT 1 "
+                "FROM {outbox_event} p WHERE p.{event_id} = u.id AND " IN_LINE("p.") ") GROUP BY u.k) l, LATERAL "
+                "(SELECT x.{event_id} AS id, x.{blocked} AS waits FROM {outbox_event} x WHERE " KEY("x.") " = l.k AND "
+                IN_LINE("x.") " AND x.{seq} > l.s ORDER BY x.{seq} LIMIT 1) n WHERE n.waits)) AND {blocked} AND " PENDING);
   a.settle_release =
       t("UPDATE {outbox_event} t SET " NO_OWNER " FROM unnest(?1::text[], ?2::text[]) u(id, token)" OWNED);
   // A live lease is a claimable instant after now and not far from it, so the index skips both due and delayed rows.
-  a.release = t("UPDATE {outbox_event} SET " NO_OWNER " WHERE " PENDING " AND " CLAIMABLE " > " NOW " AND " CLAIMABLE
+  a.release = t("UPDATE {outbox_event} SET " NO_OWNER " WHERE " CLAIMED " AND " CLAIMABLE " > " NOW " AND " CLAIMABLE
                 " <= " LATER(2) " AND {locked_by} = ANY(?1::text[])");
   // locked_at too: other dispatchers on the same table know the age of a lock only by it.
-  a.renew = t("UPDATE {outbox_event} t SET {locked_at} = " NOW
-              ", {lease_until} = " LATER(3) " FROM unnest(?1::text[], ?2::text[]) u(id, token)" OWNED ", u.token");
+  a.renew = t("UPDATE {outbox_event} t SET {locked_at} = " NOW ", " NO_NOTE("t.") ", {lease_until} = " LATER(
+      3) " FROM unnest(?1::text[], ?2::text[]) u(id, token)" OWNED ", u.token");
   a.exists =
       t("SELECT t.{event_id}, u.token FROM {outbox_event} t JOIN unnest(?1::text[], ?2::text[]) u(id, token) ON "
         "t.{event_id} = "

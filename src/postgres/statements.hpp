@@ -6,6 +6,8 @@
 #include <outbox/detail/postgres_export.hpp>
 #include <string>
 
+#include <outbox/store.hpp>
+
 #include "sql/dialect.hpp"
 #include "sql/layout.hpp"
 
@@ -70,16 +72,18 @@ struct array_statements {
   std::string settle_done;     ///< progress
   std::string settle_retry;    ///< progress, errors, delays, counted
   std::string settle_defer;    ///< progress, errors, delays
-  std::string settle_dead;     ///< progress, errors, counted
+  std::string settle_dead;     ///< progress, errors, counted, do they leave the line of their key?
   std::string settle_release;  ///< (nothing)
   std::string release;         ///< tokens, the longest lease in microseconds
   std::string renew;           ///< lease -> ids and tokens
+
+  std::string unblock;  ///< keys, seqs, ids of rows that were settled
 
   std::string exists;  ///< ids, tokens -> the ids and tokens of the rows that exist
   std::string now;     ///< -> the server's time
 };
 
 [[nodiscard]] OUTBOX_POSTGRES_EXPORT sql::dialect shared_statements(sql::layout const& table);
-[[nodiscard]] OUTBOX_POSTGRES_EXPORT array_statements set_statements(sql::layout const& table);
+[[nodiscard]] OUTBOX_POSTGRES_EXPORT array_statements set_statements(sql::layout const& table, done_rows done);
 
 }  // namespace outbox::inline v0::postgres

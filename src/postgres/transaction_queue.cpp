@@ -63,7 +63,7 @@ void transaction::state::enqueue(std::string_view sql, std::span<sql::value cons
 
 std::int64_t transaction::state::execute(std::string_view sql, std::span<sql::value const> values,
                                          sql::row_function const& on_row) {
-  if (pipelined()) flush();
+  if (pipelined() || !waiting.empty()) flush();  // it may ask about rows that wait
   return line.execute(sql, values, on_row);
 }
 

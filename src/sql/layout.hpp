@@ -35,11 +35,12 @@ enum class column : std::size_t {
   progress,
   content_type,
   payload_bytes,
+  blocked,
   locked_at,
   written_by,
 };
 
-inline constexpr std::size_t columns_of_a_row = static_cast<std::size_t>(column::payload_bytes) + 1;
+inline constexpr std::size_t columns_of_a_row = static_cast<std::size_t>(column::blocked) + 1;
 inline constexpr std::size_t column_count = static_cast<std::size_t>(column::written_by) + 1;
 
 /// The index of a column in a selected row.
@@ -74,6 +75,7 @@ inline constexpr std::array<named_column, column_count> default_columns{{
     {column::progress, "progress"},
     {column::content_type, "content_type"},
     {column::payload_bytes, "payload_bytes"},
+    {column::blocked, "blocked"},
     {column::locked_at, "locked_at"},
     {column::written_by, "written_by"},
 }};

@@ -64,14 +64,17 @@ class all_or_none {
 
 }  // namespace
 
-row_store::row_store(dialect d, row_statements r) : sql_store{std::move(d)}, rows_{std::move(r)} {}
+row_store::row_store(dialect d, row_statements r, done_rows done)
+    : sql_store{std::move(d)}, rows_{std::move(r)}, done_{done} {}
 row_store::~row_store() = default;
 
-void row_store::insert(transaction_ref tx, std::span<insertion const> rows) {
+void row_store::insert(transaction_ref tx, std::span<insertion const> rows,
+                       std::shared_ptr<insert_receipt> const& receipt) {
   with_caller(tx, [&](connection& c) {
     std::optional<all_or_none> guard;
     if (rows.size() > 1) guard.emplace(c, statements());  // a single statement is atomic by itself
     for (auto const& i : rows) insert_one(c, stored_event{i});
+    if (receipt) tell(c, rows, *receipt);
     if (guard) guard->done();
   });
 }
@@ -83,7 +86,7 @@ void row_store::insert_one(connection& c, stored_event const& e) {
             {e.id, e.type, e.aggregate_type, or_null(e.aggregate_id), or_null(e.tenant), e.payload, or_null(e.headers),
              available, e.created_at, from_now{}, or_null(e.ordering_key), or_null(e.token),
              owned ? value{from_now{}} : value{}, owned ? value{from_now{e.lease}} : value{}, or_null(e.content_type),
-             e.json ? value{} : value{blob{e.bytes}}});
+             e.json ? value{} : value{blob{e.bytes}}, e.delayed() ? value{} : value{std::int64_t{0}}});
 }
 
 // Rows as they were seen. Each is taken only if it has not changed since.
@@ -258,25 +261,30 @@ std::int64_t row_store::settle_one(connection& c, settlement const& s) {
   value const error = std::string_view{s.error};
   value const progress = or_null(s.progress);
   switch (s.outcome) {
-    case outcome::delivered: return c.execute(rows_.settle_done, {from_now{}, progress, seq, id, token});
+    case outcome::delivered:
+      if (done_ == done_rows::erase) return c.execute(rows_.settle_erased, {seq, id, token});
+      return c.execute(rows_.settle_done, {from_now{}, progress, seq, id, token});
     case outcome::retry:
       return c.execute(rows_.settle_retry, {counted, from_now{s.delay}, error, progress, seq, id, token});
     case outcome::defer:
       return c.execute(rows_.settle_defer, {from_now{s.delay}, or_null(s.error), progress, seq, id, token});
-    case outcome::dead: return c.execute(rows_.settle_dead, {counted, from_now{}, error, progress, seq, id, token});
+    case outcome::dead:
+      return c.execute(rows_.settle_dead,
+                       {counted, from_now{}, error, progress, seq, id, token, std::int64_t{!s.key.empty()}});
     case outcome::release: return c.execute(rows_.settle_release, {seq, id, token});
   }
   return 0;
 }
 
-std::vector<bool> row_store::settle(std::span<settlement const> items) {
-  std::vector<bool> applied(items.size(), false);
-  if (items.empty()) return applied;
+settle_reply row_store::settle(std::span<settlement const> items) {
+  settle_reply reply{.applied = std::vector<bool>(items.size(), false)};
+  if (items.empty()) return reply;
   auto const order = in_key_order(items, [](settlement const& s) -> row_handle const& { return s.row; });
   in_transaction([&](connection& c) {
-    for (auto const i : order) applied[i] = settle_one(c, items[i]) > 0;
+    for (auto const i : order) reply.applied[i] = settle_one(c, items[i]) > 0;
+    reply.unblocked = unblock(c, items);
   });
-  return applied;
+  return reply;
 }
 
 std::vector<bool> row_store::renew(std::span<row_handle const> rows, milliseconds lease) {

@@ -10,7 +10,7 @@ namespace outbox::inline v0::sql {
 /// The statements of a database that works row by row.
 struct row_statements {
   // event_id, event_type, aggregate_type, aggregate_id, tenant_id, payload, headers, available_at, created_at,
-  // inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, payload_bytes
+  // inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, payload_bytes, blocked
   std::string insert;
 
   std::string due;         ///< now, floor -> claimable rows in claim order: `{row}`, claimable instant, locked_at
@@ -25,7 +25,8 @@ struct row_statements {
   std::string settle_done;     ///< now, progress
   std::string settle_retry;    ///< counted, due, error, progress
   std::string settle_defer;    ///< due, error or NULL, progress
-  std::string settle_dead;     ///< counted, now, error, progress
+  std::string settle_erased;   ///< (nothing); deletes the row
+  std::string settle_dead;     ///< counted, now, error, progress; behind the token: does it leave the line of its key?
   std::string settle_release;  ///< (nothing)
   std::string release;         ///< token, now, the last instant that its lease may reach
   std::string renew;           ///< now, lease end
@@ -35,14 +36,16 @@ class OUTBOX_SQL_EXPORT row_store : public sql_store {
  public:
   ~row_store() override;
 
-  void insert(transaction_ref tx, std::span<insertion const> rows) override;
+  using sql_store::insert;
+  void insert(transaction_ref tx, std::span<insertion const> rows,
+              std::shared_ptr<insert_receipt> const& receipt) override;
   claim_reply claim(claim_request const& request) override;
-  std::vector<bool> settle(std::span<settlement const> items) override;
+  settle_reply settle(std::span<settlement const> items) override;
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
 
  protected:
-  row_store(dialect d, row_statements r);
+  row_store(dialect d, row_statements r, done_rows done);
 
   [[nodiscard]] row_statements const& row_by_row() const noexcept { return rows_; }
 
@@ -56,6 +59,7 @@ class OUTBOX_SQL_EXPORT row_store : public sql_store {
   [[nodiscard]] std::int64_t settle_one(connection& c, settlement const& s);
 
   row_statements rows_;
+  done_rows done_;
 };
 
 }  // namespace outbox::inline v0::sql

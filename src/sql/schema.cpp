@@ -16,19 +16,34 @@ std::string listed(std::vector<std::string> const& names) {
   return text;
 }
 
-void refuse(std::string const& text) { throw error{errc::store_failure, text}; }
+namespace {
 
-int read_schema_version(connection& c, layout const& table) {
-  auto const text = c.ask<std::string>(table.text("SELECT value FROM {outbox_meta} WHERE name = 'schema_version'"));
-  int version = 0;
-  if (text) std::from_chars(text->data(), text->data() + text->size(), version);
-  return version;
+// A number of the table's companion; 0 if it is not there.
+int read_number(connection& c, layout const& table, std::string_view name) {
+  std::string text;
+  c.execute(table.text("SELECT value FROM {outbox_meta} WHERE name = '" + std::string{name} + "'"), {},
+            [&](row const& r) {
+              text = r.text(0);
+              return false;
+            });
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
-void refuse_newer_schema(int version) {
-  if (version <= schema_version) return;
-  refuse("the outbox table has schema version " + std::to_string(version) + ", this library knows up to " +
-         std::to_string(schema_version) + ": use a newer library");
+}  // namespace
+
+void refuse(std::string const& text) { throw error{errc::store_failure, text}; }
+
+int read_schema_version(connection& c, layout const& table) { return read_number(c, table, "schema_version"); }
+
+void refuse_newer_schema(connection& c, layout const& table, int version) {
+  if (version == 0) return;
+  auto const oldest = read_number(c, table, "oldest_library");
+  if (oldest > schema_version || (version > schema_version && oldest == 0)) {
+    refuse("the outbox table has schema version " + std::to_string(version) + ", this library knows up to " +
+           std::to_string(schema_version) + ": use a newer library");
+  }
 }
 
 void refuse_older_schema(int version, std::string_view table, std::string_view migrate) {

@@ -3,6 +3,7 @@
 
 #include <outbox/detail/sql_export.hpp>
 #include <outbox/spi/sql_connection.hpp>
+#include <outbox/spi/store.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +13,7 @@
 namespace outbox::inline v0::sql {
 
 /// The schema that this library creates.
-inline constexpr int schema_version = 1;
+using spi::schema_version;
 
 /// The columns that a table made by the plain outbox DDL has.
 inline constexpr std::string_view adoptable_columns[] = {
@@ -30,8 +31,9 @@ inline constexpr std::string_view adoptable_columns[] = {
 /// The version that the table's companion says. The companion must exist. 0 if it says none.
 [[nodiscard]] OUTBOX_SQL_EXPORT int read_schema_version(connection& c, layout const& table);
 
-/// Throws `error` (store_failure) if this library does not know the version.
-OUTBOX_SQL_EXPORT void refuse_newer_schema(int version);
+/// Throws `error` (store_failure) if this library may not work on a table of this version: it is newer, and its
+/// `oldest_library` does not allow this one.
+OUTBOX_SQL_EXPORT void refuse_newer_schema(connection& c, layout const& table, int version);
 
 /// Throws `error` (store_failure) if the version is older than this library's. `table` names the table, and `migrate`
 /// the function that upgrades it.

@@ -111,6 +111,7 @@ void settle_group::add(std::size_t index, settlement const& s) {
   error.push_back(s.outcome == outcome::defer ? or_nothing(s.error) : optional_text{s.error});
   delay.push_back(microseconds{s.delay}.count());
   counted.push_back(s.counted);
+  leaves.push_back(s.key.empty() ? 0 : 1);
 }
 
 void settle_group::apply(std::string_view row_id, std::vector<bool>& applied) const {
@@ -127,10 +128,11 @@ void set_store::with_writer(work const& f) {
 
 // A statement that fails makes the whole transaction fail, or all of it since a savepoint: nothing is left of the
 // pieces before it.
-void set_store::insert(transaction_ref tx, std::span<insertion const> rows) {
+void set_store::insert(transaction_ref tx, std::span<insertion const> rows,
+                       std::shared_ptr<insert_receipt> const& receipt) {
   with_caller(tx, [&](connection& c) {
-    if (rows.size() == 1) return send_insert(c, stored_event{rows.front()});
-    for (std::size_t at = 0; at < rows.size();) {
+    if (rows.size() == 1) send_insert(c, stored_event{rows.front()});
+    for (std::size_t at = rows.size() == 1 ? 1 : 0; at < rows.size();) {
       std::size_t bytes = 0;
       auto const first = at;
       for (; at < rows.size() && at - first < most_rows && bytes < most_bytes; ++at) {
@@ -138,6 +140,7 @@ void set_store::insert(transaction_ref tx, std::span<insertion const> rows) {
       }
       send_insert(c, rows.subspan(first, at - first));
     }
+    if (receipt) tell(c, rows, *receipt);
   });
 }
 
@@ -227,9 +230,9 @@ void set_store::take(connection& c, claim_request const& request, chosen_rows co
 
 // One group per outcome. Rows are in the order of their ids, so that two nodes that settle at once lock them in the
 // same order. If a row is named twice, the first settlement counts, as if they had come one by one.
-std::vector<bool> set_store::settle(std::span<settlement const> items) {
-  std::vector<bool> applied(items.size(), false);
-  if (items.empty()) return applied;
+settle_reply set_store::settle(std::span<settlement const> items) {
+  settle_reply reply{.applied = std::vector<bool>(items.size(), false)};
+  if (items.empty()) return reply;
   std::vector<std::size_t> order(items.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) -> std::string const& { return items[i].row.id; });
@@ -249,9 +252,16 @@ std::vector<bool> set_store::settle(std::span<settlement const> items) {
     by_outcome[i].outcome = static_cast<outcome>(i);
     groups.push_back(std::move(by_outcome[i]));
   }
-  with_writer([&](connection& c) { send_settle(c, groups, applied); });
-  for (auto const i : again) applied[i] = settle(items.subspan(i, 1)).front();
-  return applied;
+  left_rows left;
+  for (auto const& s : items) {
+    if (s.key.empty()) continue;
+    left.key.emplace_back(s.key);
+    left.id.emplace_back(s.row.id);
+    left.seq.push_back(s.seq);
+  }
+  with_writer([&](connection& c) { send_settle(c, groups, left, reply); });
+  for (auto const i : again) reply.applied[i] = settle(items.subspan(i, 1)).applied.front();
+  return reply;
 }
 
 // In the order of their ids, like settlements, so that the two never wait for each other.

@@ -72,6 +72,7 @@ struct OUTBOX_SQL_EXPORT settle_group {
   std::vector<std::size_t> indexes;  ///< Their places in the call.
   std::vector<optional_text> id, token, progress, error;
   std::vector<std::int64_t> delay, counted;  ///< Delays in microseconds.
+  std::vector<std::int64_t> leaves;          ///< 1: the row leaves the line of its key.
 
   void add(std::size_t index, settlement const& s);
 
@@ -79,13 +80,21 @@ struct OUTBOX_SQL_EXPORT settle_group {
   void apply(std::string_view row_id, std::vector<bool>& applied) const;
 };
 
+/// Rows that should have left the line of their key when their settlements are applied.
+struct left_rows {
+  std::vector<optional_text> key, id;
+  std::vector<std::int64_t> seq;
+};
+
 class OUTBOX_SQL_EXPORT set_store : public sql_store {
  public:
   ~set_store() override;
 
-  void insert(transaction_ref tx, std::span<insertion const> rows) override;
+  using sql_store::insert;
+  void insert(transaction_ref tx, std::span<insertion const> rows,
+              std::shared_ptr<insert_receipt> const& receipt) override;
   claim_reply claim(claim_request const& request) override;
-  std::vector<bool> settle(std::span<settlement const> items) override;
+  settle_reply settle(std::span<settlement const> items) override;
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
 
@@ -115,8 +124,10 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
   virtual void send_take(connection& c, claim_request const& request, chosen_rows const& chosen, claim_reply& reply,
                          row_function const& on_row) = 0;
 
-  /// Settles all groups in one transaction, and calls `settle_group::apply` for each row.
-  virtual void send_settle(connection& c, std::span<settle_group const> groups, std::vector<bool>& applied) = 0;
+  /// Settles all groups in one transaction, and calls `settle_group::apply` for each row. Behind them, in the same
+  /// transaction, unblocks the rows behind those that have left the line of their key.
+  virtual void send_settle(connection& c, std::span<settle_group const> groups, left_rows const& left,
+                           settle_reply& reply) = 0;
 
   /// Extends the leases of rows that are named by id and token, sorted. Shows the id and token of each that it
   /// extended.

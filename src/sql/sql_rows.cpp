@@ -56,6 +56,7 @@ row_view read_row(row const& selected, std::string& malformed) {
   v.lease_until = r.time(lease_until);
   v.last_error = r.text(last_error);
   v.progress = r.text(progress);
+  v.blocked = r.null(blocked) ? std::nullopt : std::optional{r.integer(blocked) != 0};
   return v;
 }
 

@@ -4,6 +4,7 @@
 #include <outbox/error.hpp>
 #include <outbox/spi/codecs.hpp>
 
+#include "core/base/text.hpp"
 #include "core/events/names_check.hpp"
 #include "sql/sql_rows.hpp"
 
@@ -58,10 +59,15 @@ std::size_t sql_store::expire_others(std::string_view incarnation) {
 }
 
 void sql_store::heartbeat(node_row const& n) {
+  auto const routes = spi::encode_names(n.routes);
+  auto const reason = core::scrub(n.reason, longest_error);
+  auto const number = [](std::uint64_t count) { return static_cast<std::int64_t>(count); };
   in_transaction([&](connection& c) {
     c.execute(dialect_.heartbeat,
               {std::string_view{n.incarnation}, std::string_view{n.name}, std::string_view{n.version}, name(n.mode),
-               std::int64_t{n.lease.count()}, static_cast<std::int64_t>(n.held), from_now{n.lease}});
+               std::int64_t{n.lease.count()}, number(n.held), from_now{n.lease}, from_now{}, std::int64_t{n.active},
+               std::string_view{reason}, std::string_view{n.lock_key}, number(n.done), number(n.failed), number(n.dead),
+               number(n.erased), std::string_view{routes}});
     c.execute(dialect_.forget_old_nodes, {from_now{-std::chrono::hours{24}}});
   });
 }
@@ -76,7 +82,17 @@ std::vector<node_row> sql_store::nodes() {
           .incarnation = std::string{r.text(0)}, .name = std::string{r.text(1)}, .version = std::string{r.text(2)}};
       n.mode = mode_of(r.text(3));
       n.lease = milliseconds{r.integer(4)};
-      n.held = static_cast<std::uint64_t>(r.integer(5));
+      auto const number = [&](int column) { return static_cast<std::uint64_t>(r.integer(column)); };
+      n.held = number(5);
+      n.started_at = r.time(6);
+      n.active = r.integer(7) != 0;
+      n.reason = r.text(8);
+      n.lock_key = r.text(9);
+      n.done = number(10);
+      n.failed = number(11);
+      n.dead = number(12);
+      n.erased = number(13);
+      n.routes = spi::decode_names(r.text(14));
       live.push_back(std::move(n));
       return true;
     });
@@ -93,52 +109,8 @@ std::size_t sql_store::purge_by_age(age_purge_request const& request) {
   return change(dialect_.purge_by_age, {from_now{-request.age}, from_now{}, static_cast<std::int64_t>(request.limit)});
 }
 
-std::vector<dead_event> sql_store::dead(dead_filter const& filter, std::size_t limit) {
-  std::vector<dead_event> found;
-  if (!core::is_possible(filter)) return found;
-  with_reader([&](connection& c) {
-    c.execute(dialect_.dead,
-              {or_null(filter.event_type), or_null(filter.aggregate_type), static_cast<std::int64_t>(limit)},
-              [&](row const& r) {
-                std::string malformed;
-                auto v = read_row(r, malformed);
-                found.push_back({v.event, v.attempts, v.crashes, std::move(v.last_error), v.done_at});
-                return true;
-              });
-  });
-  return found;
-}
-
-std::uint64_t sql_store::count_dead(dead_filter const& filter) {
-  std::int64_t count = 0;
-  if (!core::is_possible(filter)) return 0;
-  with_reader([&](connection& c) {
-    count = c.ask<std::int64_t>(dialect_.count_dead, {or_null(filter.event_type), or_null(filter.aggregate_type)})
-                .value_or(0);
-  });
-  return static_cast<std::uint64_t>(count);
-}
-
-bool sql_store::replay(std::string_view id) {
-  return core::is_possible_id(id) && change(dialect_.replay, {from_now{}, id}) > 0;
-}
-
-std::size_t sql_store::replay_some(dead_filter const& filter, instant died_by, std::size_t limit) {
-  if (!core::is_possible(filter)) return 0;
-  return change(dialect_.replay_some, {from_now{}, or_null(filter.event_type), or_null(filter.aggregate_type), died_by,
-                                       static_cast<std::int64_t>(limit)});
-}
-
-std::vector<route_pause> sql_store::pauses() {
-  std::vector<route_pause> found;
-  with_reader([&](connection& c) { found = read_pauses(c); });
-  return found;
-}
-
 std::vector<route_pause> sql_store::read_pauses(connection& c) {
-  auto found = spi::decode_pauses(c.ask<std::string>(dialect_.read_meta, {pauses_name}).value_or(""));
-  ignored_pauses_ = found.ignored;
-  return std::move(found.pauses);
+  return spi::decode_pauses(c.ask<std::string>(dialect_.read_meta, {pauses_name}).value_or("")).pauses;
 }
 
 // One value holds all pauses, so that no reader sees half a change.
@@ -185,13 +157,7 @@ table_counts sql_store::counts() {
   table_counts counts;
   with_reader([&](connection& c) {
     c.execute(dialect_.counts, {}, [&](row const& r) {
-      auto const n = static_cast<std::uint64_t>(r.integer(1));
-      switch (static_cast<event_status>(r.integer(0))) {
-        case event_status::created: counts.created = n; break;
-        case event_status::delivered: counts.done = n; break;
-        case event_status::retry: counts.retry = n; break;
-        case event_status::dead: counts.dead = n; break;
-      }
+      add_to(counts, r.integer(0), static_cast<std::uint64_t>(r.integer(1)));
       return true;
     });
   });

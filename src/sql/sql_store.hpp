@@ -2,7 +2,6 @@
 // settled and renewed: row by row (row_store) or many at once (set_store).
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <outbox/spi/sql_connection.hpp>
 #include <outbox/spi/store.hpp>
@@ -24,14 +23,22 @@ class OUTBOX_SQL_EXPORT sql_store : public spi::store, public inspector {
   void retire(std::string_view incarnation) override;
   std::size_t purge(purge_request const& request) override;
   std::size_t purge_by_age(age_purge_request const& request) override;
-  std::vector<dead_event> dead(dead_filter const& filter, std::size_t limit) override;
-  std::uint64_t count_dead(dead_filter const& filter) override;
-  bool replay(std::string_view id) override;
-  std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) override;
-  std::vector<route_pause> pauses() override;
+  std::vector<row_view> list(event_filter const& filter, list_order order, std::size_t limit) override;
+  std::uint64_t count(event_filter const& filter, std::uint64_t up_to) override;
+  std::size_t cancel(event_filter const& filter, std::string_view reason, std::size_t limit) override;
+  std::size_t replay(event_filter const& filter, std::size_t limit) override;
+  std::size_t discard(event_filter const& filter, std::size_t limit) override;
+  std::size_t purge(event_filter const& filter, std::size_t limit) override;
+  std::int64_t begin_audit(audit_entry const& entry) override;
+  bool end_audit(std::int64_t id, std::uint64_t changed) override;
+  std::vector<audit_entry> audit(std::size_t limit) override;
+  std::vector<event_type_counts> event_types() override;
+  std::vector<parked_key> parked_keys(std::size_t limit) override;
+  std::size_t heal(std::size_t limit) override;
+  void set_keyed(bool keyed) override;
+  table_settings settings() override;
   bool pause(route_pause const& what) override;
   bool resume(route_pause const& what) override;
-  std::size_t ignored_pauses() noexcept override { return ignored_pauses_; }
   inspector& inspect() override { return *this; }
 
   std::optional<row_view> find(std::string_view id) override;
@@ -61,12 +68,28 @@ class OUTBOX_SQL_EXPORT sql_store : public spi::store, public inspector {
   std::size_t expire_others(std::string_view incarnation);
   [[nodiscard]] dialect const& statements() const noexcept { return dialect_; }
 
+  /// Tells in the receipt where the rows stand that were just inserted on this connection.
+  void tell(connection& c, std::span<insertion const> rows, insert_receipt& receipt) const;
+
+  /// Unblocks the rows behind those that have left the line of their key. Returns the number of rows. Behind the
+  /// settlements, in their transaction.
+  std::size_t unblock(connection& c, std::span<settlement const> items) const;
+
  private:
   [[nodiscard]] std::vector<route_pause> read_pauses(connection& c);
+  std::size_t change_rows(std::string const& statement, event_filter const& filter, bool dead,
+                          std::vector<value> first);
   bool change_pauses(std::function<bool(std::vector<route_pause>&)> const& change);
 
   dialect dialect_;
-  std::atomic<std::size_t> ignored_pauses_ = 0;
 };
+
+/// Notes the number of rows of one status.
+void add_to(table_counts& counts, std::int64_t status, std::uint64_t n) noexcept;
+
+// The widths of columns, in characters.
+inline constexpr std::size_t longest_error = 4000;
+inline constexpr std::size_t width_of_who = 128;
+inline constexpr std::size_t width_of_verb = 32;
 
 }  // namespace outbox::inline v0::sql

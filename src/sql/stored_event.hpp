@@ -28,6 +28,9 @@ struct stored_event {
 
   [[nodiscard]] bool owned() const noexcept { return !token.empty(); }
 
+  /// True if it asks to be delivered later than at once: it is then outside the order of its key.
+  [[nodiscard]] bool delayed() const noexcept { return due.at || due.after.count() > 0; }
+
   /// True if any of the columns that most rows leave NULL has a value.
   [[nodiscard]] bool rich() const noexcept {
     return !json || !tenant.empty() || !headers.empty() || !ordering_key.empty();

@@ -52,7 +52,7 @@ std::string with_table(std::string_view sql, std::string_view table, std::string
     at += word.size();
     if (word == default_table) {
       text += prefix + quoted(name);
-    } else if (word == "outbox_meta" || word == "outbox_node") {
+    } else if (word == "outbox_meta" || word == "outbox_node" || word == "outbox_audit") {
       text += prefix + quoted(companion + std::string{word.substr(6)});
     } else if (word.starts_with("outbox_event_")) {
       text += quoted(name + std::string{word.substr(default_table.size())});  // an index is in the schema of its table

@@ -52,7 +52,9 @@ class file_lock final : public spi::dispatch_lock {
     return expire_();
   }
 
-  // False if somebody else has it.
+  std::string key() const override { return path_; }
+
+  // False if another node has it.
   [[nodiscard]] bool try_lock() {
     if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) return true;
     if (errno == EWOULDBLOCK) return false;

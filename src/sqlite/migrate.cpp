@@ -43,6 +43,24 @@ void add_foreign_index(driver& d, std::string const& table) {
   run(d.raw(), with_table(schema_sql.substr(begin, schema_sql.find(';', begin) - begin), table));
 }
 
+// A node of version 1 that runs beside us. It writes no started_at.
+bool version_1_is_live(driver& d, std::string const& table) {
+  return d.any(with_table("SELECT 1 FROM outbox_node WHERE started_at IS NULL AND lease_until > ?1", table),
+               {sql::from_now{}});
+}
+
+// The index of version 1 goes when no node needs it any more.
+void drop_old_index(driver& d, std::string const& table) {
+  if (!has_index(d, table + "_due") || version_1_is_live(d, table)) return;
+  run(d.raw(), with_table("DROP INDEX outbox_event_due", table));
+}
+
+// From version 1. Everything but the old index, which a node of version 1 may still need.
+void upgrade(driver& d, std::string const& table) {
+  run(d.raw(), with_table(schema_2_sql.substr(0, schema_2_sql.find("DROP INDEX")), table));
+  drop_old_index(d, table);
+}
+
 // A column that would be lost belongs to another program, which needs it.
 void refuse_unknown_columns(std::string const& table, std::vector<std::string> const& have) {
   std::vector<std::string> unknown;
@@ -59,6 +77,7 @@ void adopt(sqlite3* db, std::string const& table, std::vector<std::string> const
   auto const t = [&](std::string const& sql) { return with_table(sql, table); };
   run(db, t("ALTER TABLE outbox_event RENAME TO outbox_event_adopted"));
   run(db, t(std::string{schema_sql}));
+  run(db, t(std::string{schema_2_sql}));
   run(db, t("INSERT INTO outbox_event (" + columns + ") SELECT " + columns +
             " FROM outbox_event_adopted ORDER BY created_at, event_id"));
   // Terminal rows of such a table may lack done_at, from which purge counts.
@@ -75,12 +94,13 @@ migration migrate_handle(sqlite3* db, std::string const& table) {
   d.execute("BEGIN IMMEDIATE");
   try {
     auto const version = version_of(d, table);
-    sql::refuse_newer_schema(version);
+    sql::refuse_newer_schema(d, {.table = table}, version);
     migration result;
     if (version == 0) {
       auto const have = columns_of(d, table);
       if (have.empty()) {
         run(db, with_table(schema_sql, table));
+        run(db, with_table(schema_2_sql, table));
         result.change = migration::kind::created;
       } else if (std::ranges::find(have, "event_id") != have.end() &&
                  std::ranges::find(have, "available_at") != have.end()) {
@@ -93,6 +113,12 @@ migration migrate_handle(sqlite3* db, std::string const& table) {
       }
     }
     add_foreign_index(d, table);
+    if (version == 1) {
+      upgrade(d, table);
+      result.change = migration::kind::upgraded;
+    } else if (version != 0) {
+      drop_old_index(d, table);
+    }
     d.execute("COMMIT");
     return result;
   } catch (...) {
@@ -105,12 +131,42 @@ void check_schema(sqlite3* db, std::string const& table) {
   auto const clock = machine_clock();
   driver d{db, *clock, prepared::once};
   auto const version = version_of(d, table);
-  sql::refuse_newer_schema(version);
+  sql::refuse_newer_schema(d, {.table = table}, version);
   sql::refuse_older_schema(version, "'" + table + "'", "outbox::sqlite::migrate()");
   if (auto const index = table + std::string{foreign_index}; !has_index(d, index)) {
     sql::refuse("table '" + table + "' has no index '" + index +
                 "': call outbox::sqlite::migrate(), or open with .migrate = true");
   }
+}
+
+std::vector<spi::finding> findings_of(sql::connection& c, std::string const& table) {
+  using severity = spi::finding::severity;
+  std::vector<spi::finding> found;
+  auto const journal = c.ask<std::string>("PRAGMA journal_mode").value_or("");
+  if (journal != "wal") {
+    found.push_back({severity::warning, "journal_mode",
+                     "The journal mode is '" + journal +
+                         "', not WAL: readers and writers wait for each other. Run "
+                         "PRAGMA journal_mode = WAL."});
+  }
+  // The values of SQLite: 0 OFF, 1 NORMAL, 2 FULL, 3 EXTRA.
+  if (auto const synchronous = c.ask<std::int64_t>("PRAGMA synchronous").value_or(0); synchronous < 2) {
+    found.push_back({severity::warning, "synchronous",
+                     "The store's connections have synchronous = " + std::to_string(synchronous) +
+                         ", weaker than FULL: a committed event may be gone after a power failure."});
+  }
+  for (auto const* const suffix : {"_ready", "_ended", "_dead", "_foreign"}) {
+    auto const name = table + suffix;
+    if (c.any("SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?1 COLLATE NOCASE",
+              {std::string_view{name}})) {
+      continue;
+    }
+    found.push_back({severity::problem, "missing_index",
+                     "The index " + name +
+                         " is missing: statements read the whole table or fail. Call "
+                         "outbox::sqlite::migrate(), or create it as in schema/sqlite."});
+  }
+  return found;
 }
 
 migration migrate(std::string const& path, options const& o) {

@@ -4,6 +4,8 @@
 #include <sqlite3.h>
 
 #include <outbox/error.hpp>
+#include <outbox/spi/sql_connection.hpp>
+#include <outbox/spi/store.hpp>
 #include <outbox/sqlite.hpp>
 #include <string>
 #include <string_view>
@@ -12,6 +14,9 @@ namespace outbox::inline v0::sqlite {
 
 /// schema/sqlite/0001.sql
 extern std::string_view const schema_sql;
+
+/// schema/sqlite/0002.sql
+extern std::string_view const schema_2_sql;
 
 /// Runs `f` and adds the file's name to the error that it throws.
 template <class F>
@@ -25,6 +30,9 @@ auto naming_file(std::string const& path, F&& f) {
 
 /// Migrates in one transaction. Throws `error`.
 migration migrate_handle(sqlite3* db, std::string const& table);
+
+/// What an operator should know about the file.
+[[nodiscard]] std::vector<spi::finding> findings_of(sql::connection& c, std::string const& table);
 
 /// Throws `error` (store_failure), which says what to do, unless the table has this library's schema.
 void check_schema(sqlite3* db, std::string const& table);

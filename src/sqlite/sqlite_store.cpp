@@ -32,7 +32,7 @@ struct own_connection {
 class sqlite_store final : public sql::row_store, public std::enable_shared_from_this<sqlite_store> {
  public:
   sqlite_store(std::string const& path, options o, std::shared_ptr<clock const> c)
-      : row_store{shared_statements({.table = o.table}), row_statements({.table = o.table})},
+      : row_store{shared_statements({.table = o.table}), row_statements({.table = o.table}), o.done},
         options_{std::move(o)},
         clock_{std::move(c)},
         foreign_{options_.table},
@@ -45,7 +45,15 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   }
 
   store_capabilities capabilities() const noexcept override {
-    return {.kind = "sqlite", .table = full_name_, .watch_every = std::chrono::milliseconds{10}};
+    return {.kind = "sqlite",
+            .keeps_done_rows = options_.done == done_rows::keep,
+            .table = full_name_,
+            .watch_every = std::chrono::milliseconds{10},
+            .event_filters = true,
+            .audit = true,
+            .event_types = true,
+            .keys = true,
+            .findings = true};
   }
 
   instant now() override { return clock_->now(); }
@@ -77,6 +85,12 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     } catch (error const&) {  // NOLINT(bugprone-empty-catch): a hint that cannot be had is none
     }
     return static_cast<std::uint64_t>(version);
+  }
+
+  std::vector<spi::finding> findings() override {
+    std::vector<spi::finding> found;
+    with_reader([&](sql::connection& c) { found = findings_of(c, options_.table); });
+    return found;
   }
 
   std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {

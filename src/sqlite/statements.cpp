@@ -35,9 +35,99 @@ namespace {
 // When a terminal row ended. A program that knows only the columns of the specification may have left done_at empty.
 #define ENDED_AT "replace(coalesce({done_at}, {inserted_at}, {created_at}), 'T', ' ')"
 
-#define OF_KIND(type, aggregate)                                                              \
-  "{status} = {DEAD} AND (?" #type " IS NULL OR {event_type} = ?" #type ") AND (?" #aggregate \
-  " IS NULL OR coalesce({aggregate_type}, '__GLOBAL__') = ?" #aggregate ")"
+// Clears the note that the row `r` waits for another one. NULL stays NULL, which `NULL AND false` would not.
+#define NO_NOTE(r) "{blocked} = CASE WHEN " r "{blocked} THEN false ELSE " r "{blocked} END"
+
+// What claims look at. To the letter as in the index of schema/sqlite.
+#define CLAIMED PENDING " AND {blocked} IS NOT TRUE"
+
+// The key of the row `r`, as spi::key_of() writes it.
+#define KEY(r)                                                                  \
+  "CASE WHEN " r "{ordering_key} <> '' THEN '=' || " r "{ordering_key} WHEN " r \
+  "{aggregate_id} <> '' THEN "                                                  \
+  "length(coalesce(" r "{aggregate_type}, '__GLOBAL__')) || ':' || coalesce(" r \
+  "{aggregate_type}, '__GLOBAL__') || " r "{aggregate_id} END"
+
+// The row `r` counts in the order of its key.
+#define IN_LINE(r) r "{status} <> {DONE} AND " r "{blocked} IS NOT NULL"
+
+// A table that is marked keyed keeps the DEAD rows that park a key.
+#define NOT_PARKING \
+  "({status} <> {DEAD} OR {blocked} IS NULL OR " KEY("") " IS NULL OR NOT EXISTS (SELECT 1 FROM {outbox_meta} " \
+  "WHERE name = 'keyed' AND value = '1'))"
+
+#define REVIVE(n) \
+  "{status} = {NEW}, {attempts} = 0, {crashes} = 0, {available_at} = ?" #n ", {done_at} = NULL, {last_error} = NULL"
+
+#define UNBLOCK(n) "{blocked} = false, {available_at} = max(replace({available_at}, 'T', ' '), ?" #n ")"
+
+// Those that have a limit, a filter, and the marks of sql::filter_texts.
+void add_filter_statements(sql::dialect& d, sql::layout const& table) {
+  auto const t = [&](std::string_view sql) { return table.text(sql); };
+  auto& f = d.filter;
+  f.rows = t("{outbox_event}");
+  // Left alone, the planner would use the primary key or the index of terminal rows for the order. Dead rows are few.
+  f.dead_rows = t("{outbox_event} INDEXED BY {outbox_event_dead}");
+  f.status_column = t("{status}");
+  f.status = {t("{NEW}"), t("{DONE}"), t("{RETRY}"), t("{DEAD}")};
+  f.id_in = t("{event_id} IN (SELECT value FROM json_each([?]))");
+  f.event_type = t("{event_type} = [?]");
+  f.aggregate_type = t("coalesce({aggregate_type}, '__GLOBAL__') = [?]");
+  f.aggregate_id = t("{aggregate_id} = [?]");
+  f.tenant = t("{tenant_id} = [?]");
+  f.key = t(KEY("") " = [?]");
+  f.inserted_by = t("replace(coalesce({inserted_at}, {created_at}), 'T', ' ') <= [?]");
+  f.ended_by = t("{status} IN ({DONE}, {DEAD}) AND " ENDED_AT " <= [?]");
+
+  d.list = t("SELECT {row} FROM [rows] WHERE true[filter] ORDER BY {seq} LIMIT ?1");
+  d.list_newest = t("SELECT {row} FROM [rows] WHERE true[filter] ORDER BY {seq} DESC LIMIT ?1");
+  d.count = t("SELECT count(*) FROM (SELECT 1 FROM [rows] WHERE true[filter] LIMIT ?1)");
+  d.cancel = t("UPDATE {outbox_event} SET {status} = {DEAD}, {done_at} = ?2, {last_error} = ?3, " NO_NOTE(
+      "") ", " NO_OWNER " WHERE {seq} IN (SELECT {seq} FROM [rows] WHERE " PENDING "[filter] ORDER BY {seq} LIMIT ?1)");
+  d.replay = t("UPDATE {outbox_event} SET " REVIVE(
+      2) " WHERE {seq} IN (SELECT {seq} FROM [rows] WHERE {status} = "
+         "{DEAD}[filter] ORDER BY {seq} LIMIT ?1)");
+  d.purge_rows =
+      t("DELETE FROM {outbox_event} WHERE {seq} IN (SELECT {seq} FROM [rows] WHERE {status} IN ({DONE}, "
+        "{DEAD}) AND " NOT_PARKING "[filter] ORDER BY {seq} LIMIT ?1)");
+  d.parked_rows = t("SELECT {event_id}, " KEY(
+      "") ", {seq} FROM [rows] WHERE {status} = {DEAD} AND {blocked} IS NOT "
+          "NULL AND " KEY("") " IS NOT NULL[filter] ORDER BY {seq} LIMIT ?1");
+}
+
+void add_key_statements(sql::dialect& d, sql::layout const& table) {
+  auto const t = [&](std::string_view sql) { return table.text(sql); };
+  d.leave_line = t("UPDATE {outbox_event} SET {blocked} = NULL WHERE {event_id} = ?1 AND {status} = {DEAD}");
+  d.unblock_next =
+      t("UPDATE {outbox_event} SET " UNBLOCK(1) " WHERE {seq} = (SELECT {seq} FROM {outbox_event} WHERE " KEY(
+          "") " = ?2 AND " IN_LINE("") " AND {seq} > ?3 ORDER BY {seq} LIMIT 1) AND {blocked} IS TRUE AND " PENDING
+                                       " AND NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE p.{event_id} = ?4 "
+                                       "AND " IN_LINE("p.") ")");
+  d.placed = t("SELECT r.{seq}, CASE WHEN r.{blocked} IS NOT NULL THEN (SELECT p.{event_id} FROM {outbox_event} p WHERE "
+               KEY("p.") " = " KEY("r.") " AND " IN_LINE("p.") " AND p.{seq} < r.{seq} ORDER BY p.{seq} DESC LIMIT 1) "
+               "END FROM {outbox_event} r WHERE r.{event_id} = ?1");
+#define HEAD                                                                                     \
+  "NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE " KEY("p.") " = " KEY("r.") " AND " IN_LINE( \
+      "p.") " AND p.{seq} < r.{seq})"
+  d.parked_keys = t("SELECT " KEY("r.") " AS k, r.{event_id}, r.{done_at}, (SELECT count(*) FROM {outbox_event} w WHERE "
+                    KEY("w.") " = " KEY("r.") " AND w.{status} IN ({NEW}, {RETRY}) AND w.{blocked} IS NOT NULL) FROM "
+                    "{outbox_event} r WHERE r.{status} = {DEAD} AND r.{blocked} IS NOT NULL AND " KEY("r.")
+                    " IS NOT NULL AND " HEAD " ORDER BY k LIMIT ?1");
+  d.heal = t("UPDATE {outbox_event} SET " UNBLOCK(
+      1) " WHERE {seq} IN (SELECT r.{seq} FROM {outbox_event} r WHERE "
+         "r.{status} IN ({NEW}, {RETRY}) AND r.{blocked} IS TRUE AND " HEAD " ORDER BY r.{seq} LIMIT ?2)");
+#undef HEAD
+  d.event_types =
+      t("SELECT {event_type}, coalesce({aggregate_type}, '__GLOBAL__') AS a, {status}, count(*) FROM "
+        "{outbox_event} GROUP BY {event_type}, a, {status} ORDER BY {event_type}, a");
+  d.begin_audit =
+      t("INSERT INTO {outbox_audit} (at, who, verb, filter, reason, matched) VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
+  d.last_audit = "SELECT last_insert_rowid()";
+  d.end_audit = t("UPDATE {outbox_audit} SET ended_at = ?1, changed = ?2 WHERE id = ?3 AND ended_at IS NULL");
+  d.audit =
+      t("SELECT id, at, who, verb, filter, reason, matched, changed, ended_at FROM {outbox_audit} ORDER BY id DESC "
+        "LIMIT ?1");
+}
 
 }  // namespace
 
@@ -52,27 +142,31 @@ sql::dialect shared_statements(sql::layout const& table) {
   d.release_savepoint = "RELEASE SAVEPOINT outbox_write";
   d.rollback_to = "ROLLBACK TO SAVEPOINT outbox_write";
   d.read_meta = t("SELECT value FROM {outbox_meta} WHERE name = ?1");
+  d.read_settings = t("SELECT name, value FROM {outbox_meta} WHERE name IN ('pauses', 'oldest_library', 'keyed')");
   d.write_meta =
       t("INSERT INTO {outbox_meta} (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = "
         "excluded.value");
 
   d.expire_others =
-      t("UPDATE {outbox_event} SET {lease_until} = ?1 WHERE " PENDING " AND " CLAIMABLE
+      t("UPDATE {outbox_event} SET {lease_until} = ?1 WHERE " CLAIMED " AND " CLAIMABLE
         " > ?1 AND {locked_by} IS NOT NULL AND {lease_until} > ?1 AND substr({locked_by}, 1, length(?2)) <> ?2");
   d.find = t("SELECT {row} FROM {outbox_event} WHERE {event_id} = ?1");
   d.counts = t("SELECT {status}, count(*) FROM {outbox_event} GROUP BY {status}");
 
   d.heartbeat = t(
-      "INSERT INTO {outbox_node} (incarnation, name, version, mode, lease_ms, held, lease_until) VALUES (?1, ?2, ?3, "
-      "?4, "
-      "?5, ?6, ?7) "
+      "INSERT INTO {outbox_node} (incarnation, name, version, mode, lease_ms, held, lease_until, started_at, active, "
+      "reason, lock_key, done, failed, dead, erased, routes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
+      "?12, "
+      "?13, ?14, ?15, ?16) "
       "ON CONFLICT (incarnation) DO UPDATE SET name = excluded.name, version = excluded.version, mode = excluded.mode, "
-      "lease_ms = excluded.lease_ms, held = excluded.held, lease_until = excluded.lease_until");
+      "lease_ms = excluded.lease_ms, held = excluded.held, lease_until = excluded.lease_until, active = "
+      "excluded.active, reason = excluded.reason, lock_key = excluded.lock_key, done = excluded.done, failed = "
+      "excluded.failed, dead = excluded.dead, erased = excluded.erased, routes = excluded.routes");
   d.forget_old_nodes = t("DELETE FROM {outbox_node} WHERE lease_until < ?1");
   d.retire = t("DELETE FROM {outbox_node} WHERE incarnation = ?1");
   d.nodes =
-      t("SELECT incarnation, name, version, mode, lease_ms, held FROM {outbox_node} WHERE lease_until > ?1 ORDER BY "
-        "incarnation");
+      t("SELECT incarnation, name, version, mode, lease_ms, held, started_at, active, reason, lock_key, done, failed, "
+        "dead, erased, routes FROM {outbox_node} WHERE lease_until > ?1 ORDER BY incarnation");
 
   // Rows without done_at are not in the index of terminal rows, so they are looked for when that index has no more:
   // dead rows among the dead, the others among the oldest rows, where they are found once the rows around them are
@@ -80,10 +174,11 @@ sql::dialect shared_statements(sql::layout const& table) {
   d.purge = t(
       "DELETE FROM {outbox_event} WHERE {seq} IN (SELECT {seq} FROM (SELECT {seq} FROM {outbox_event} WHERE {status} "
       "IN (CASE ?1 "
-      "WHEN 1 THEN {DONE} END, CASE ?2 WHEN 1 THEN {DEAD} END) AND {done_at} <= ?3 ORDER BY {done_at}, {seq} LIMIT ?4) "
+      "WHEN 1 THEN {DONE} END, CASE ?2 WHEN 1 THEN {DEAD} END) AND {done_at} <= ?3 AND " NOT_PARKING
+      " ORDER BY {done_at}, {seq} LIMIT ?4) "
       "UNION ALL SELECT {seq} FROM {outbox_event} INDEXED BY {outbox_event_dead} WHERE ?2 = 1 AND {status} = {DEAD} "
       "AND {done_at} IS "
-      "NULL AND " ENDED_AT
+      "NULL AND " NOT_PARKING " AND " ENDED_AT
       " <= ?3 "
       "UNION ALL SELECT {seq} FROM (SELECT {seq}, {status}, {done_at}, {inserted_at}, {created_at} FROM {outbox_event} "
       "ORDER BY {seq} "
@@ -95,16 +190,8 @@ sql::dialect shared_statements(sql::layout const& table) {
         "<= ?1 "
         "AND NOT EXISTS (SELECT 1 FROM {outbox_node} WHERE mode <> 'writer_only' AND lease_until > ?2) ORDER BY {seq} "
         "LIMIT ?3)");
-  // Left alone, the planner would use the primary key or the index of terminal rows for the order. Dead rows are few.
-  d.dead = t("SELECT {row} FROM {outbox_event} INDEXED BY {outbox_event_dead} WHERE " OF_KIND(
-      1, 2) " ORDER BY {seq} LIMIT ?3");
-  d.count_dead = t("SELECT count(*) FROM {outbox_event} WHERE " OF_KIND(1, 2));
-#define REVIVE \
-  "{status} = {NEW}, {attempts} = 0, {crashes} = 0, {available_at} = ?1, {done_at} = NULL, {last_error} = NULL"
-  d.replay = t("UPDATE {outbox_event} SET " REVIVE " WHERE {event_id} = ?2 AND {status} = {DEAD}");
-  d.replay_some = t("UPDATE {outbox_event} SET " REVIVE
-                    " WHERE {seq} IN (SELECT {seq} FROM {outbox_event} INDEXED BY {outbox_event_dead} WHERE " OF_KIND(
-                        2, 3) " AND " ENDED_AT " <= ?4 ORDER BY {seq} LIMIT ?5)");
+  add_filter_statements(d, table);
+  add_key_statements(d, table);
   return d;
 }
 
@@ -117,29 +204,29 @@ sql::row_statements row_statements(sql::layout const& table) {
         "{status}, {attempts}, "
         "{available_at}, {created_at}, {inserted_at}, {ordering_key}, {locked_by}, {locked_at}, {lease_until}, "
         "{content_type}, "
-        "{payload_bytes}) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, {NEW}, 0, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)");
+        "{payload_bytes}, {blocked}) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, {NEW}, 0, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)");
 
-  r.due = t("SELECT {row}, " CLAIMABLE ", {locked_at} FROM {outbox_event} WHERE " PENDING " AND " CLAIMABLE
+  r.due = t("SELECT {row}, " CLAIMABLE ", {locked_at} FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE
             " >= ?2 AND " CLAIMABLE " <= ?1 AND " IN_FORM " ORDER BY " CLAIMABLE ", {seq}");
   // Pending rows are found in the index of claimable rows, however many rows are done, and then sorted.
   r.in_order =
       t("SELECT {row}, " CLAIMABLE
         ", {locked_at} FROM {outbox_event} WHERE {seq} IN (SELECT {seq} FROM {outbox_event} INDEXED BY "
-        "{outbox_event_due} "
-        "WHERE " PENDING " AND (" CLAIMABLE
+        "{outbox_event_ready} "
+        "WHERE " CLAIMED " AND (" CLAIMABLE
         " <= ?1 OR {status} = {RETRY} OR {last_error} IS NOT NULL OR {locked_by} IS NOT NULL)) ORDER BY {seq}");
   r.take = t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS
              "), {locked_by} = ?1, {locked_at} = ?2, "
-             "{lease_until} = ?3 "
-             "WHERE {seq} = ?4 AND " PENDING " AND " CLAIMABLE " <= ?2 AND " OWNER
+             "{lease_until} = ?3, " NO_NOTE("") " "
+             "WHERE {seq} = ?4 AND " CLAIMED " AND " CLAIMABLE " <= ?2 AND " OWNER
              " IS ?5 AND {available_at} = ?6 AND " IN_FORM);
   r.kill = t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS
              "), {status} = {DEAD}, {done_at} = ?1, {last_error} = "
              "?2, " NO_OWNER " WHERE {seq} = ?3 AND " PENDING " AND " CLAIMABLE " <= ?1 AND " OWNER " IS ?4");
-  r.next_due = t("SELECT " CLAIMABLE ", {event_type}, {aggregate_type} FROM {outbox_event} WHERE " PENDING
+  r.next_due = t("SELECT " CLAIMABLE ", {event_type}, {aggregate_type} FROM {outbox_event} WHERE " CLAIMED
                  " AND " CLAIMABLE " > ?1 ORDER BY " CLAIMABLE);
-  r.next_grown = t("SELECT min(coalesce({inserted_at}, {created_at})) FROM {outbox_event} WHERE " PENDING
+  r.next_grown = t("SELECT min(coalesce({inserted_at}, {created_at})) FROM {outbox_event} WHERE " CLAIMED
                    " AND " CLAIMABLE " <= ?1 AND coalesce({inserted_at}, {created_at}) > ?2");
 
   r.settle_done =
@@ -156,13 +243,14 @@ sql::row_statements row_statements(sql::layout const& table) {
   r.settle_dead =
       t("UPDATE {outbox_event} SET {status} = {DEAD}, {attempts} = {attempts} + ?1, {done_at} = ?2, {last_error} = ?3, "
         "{progress} = ?4, "
-        "{crashes} = 0, " NO_OWNER OWNED(5, 6, 7));
+        "{crashes} = 0, {blocked} = CASE ?8 WHEN 1 THEN NULL ELSE {blocked} END, " NO_OWNER OWNED(5, 6, 7));
+  r.settle_erased = t("DELETE FROM {outbox_event}" OWNED(1, 2, 3));
   r.settle_release = t("UPDATE {outbox_event} SET " NO_OWNER OWNED(1, 2, 3));
   // A live lease is a claimable instant after now and not far from it, so the index skips both due and delayed rows.
-  r.release = t("UPDATE {outbox_event} SET " NO_OWNER " WHERE " PENDING " AND " CLAIMABLE " > ?2 AND " CLAIMABLE
+  r.release = t("UPDATE {outbox_event} SET " NO_OWNER " WHERE " CLAIMED " AND " CLAIMABLE " > ?2 AND " CLAIMABLE
                 " <= ?3 AND {locked_by} = ?1");
   // locked_at too: other dispatchers on the same table know the age of a lock only by it.
-  r.renew = t("UPDATE {outbox_event} SET {locked_at} = ?1, {lease_until} = ?2" OWNED(3, 4, 5));
+  r.renew = t("UPDATE {outbox_event} SET {locked_at} = ?1, {lease_until} = ?2, " NO_NOTE("") "" OWNED(3, 4, 5));
   r.exists = t("SELECT 1 FROM {outbox_event} WHERE {event_id} = ?1 AND coalesce({locked_by}, '') = ?2");
   return r;
 }

@@ -151,7 +151,8 @@ transaction_ref transaction_traits<sqlite3*>::join(sqlite3* db) noexcept {
       .run =
           [](void* t, void (*use)(void*, void*), void* what) {
             auto const clock = machine_clock();
-            sqlite::driver d{static_cast<sqlite3*>(t), *clock, sqlite::prepared::kept};  // its statements end with this call
+            sqlite::driver d{static_cast<sqlite3*>(t), *clock,
+                             sqlite::prepared::kept};  // its statements end with this call
             sqlite::caller_connection c{d};
             sql::connection& on = c;
             use(what, &on);

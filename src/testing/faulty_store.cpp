@@ -65,7 +65,7 @@ spi::claim_reply faulty_store::claim(spi::claim_request const& request) {
   return state_->run(operation::claim, [s = state_->behind, request] { return s->claim(request); });
 }
 
-std::vector<bool> faulty_store::settle(std::span<spi::settlement const> items) {
+spi::settle_reply faulty_store::settle(std::span<spi::settlement const> items) {
   std::vector<spi::settlement> copy{items.begin(), items.end()};
   return state_->run(operation::settle, [s = state_->behind, copy = std::move(copy)] { return s->settle(copy); });
 }
@@ -123,25 +123,21 @@ std::size_t faulty_store::purge_by_age(spi::age_purge_request const& request) {
   return state_->run(operation::purge, [s = state_->behind, request] { return s->purge_by_age(request); });
 }
 
-std::vector<dead_event> faulty_store::dead(dead_filter const& filter, std::size_t limit) {
-  return state_->run(operation::dead, [s = state_->behind, filter, limit] { return s->dead(filter, limit); });
+std::vector<row_view> faulty_store::list(event_filter const& filter, spi::list_order order, std::size_t limit) {
+  return state_->run(operation::dead,
+                     [s = state_->behind, filter, order, limit] { return s->list(filter, order, limit); });
 }
 
-std::uint64_t faulty_store::count_dead(dead_filter const& filter) {
-  return state_->run(operation::dead, [s = state_->behind, filter] { return s->count_dead(filter); });
+std::uint64_t faulty_store::count(event_filter const& filter, std::uint64_t up_to) {
+  return state_->run(operation::dead, [s = state_->behind, filter, up_to] { return s->count(filter, up_to); });
 }
 
-bool faulty_store::replay(std::string_view id) {
-  return state_->run(operation::replay, [s = state_->behind, i = std::string{id}] { return s->replay(i); });
+std::size_t faulty_store::replay(event_filter const& filter, std::size_t limit) {
+  return state_->run(operation::replay, [s = state_->behind, filter, limit] { return s->replay(filter, limit); });
 }
 
-std::size_t faulty_store::replay_some(dead_filter const& filter, instant died_by, std::size_t limit) {
-  return state_->run(operation::replay,
-                     [s = state_->behind, filter, died_by, limit] { return s->replay_some(filter, died_by, limit); });
-}
-
-std::vector<route_pause> faulty_store::pauses() {
-  return state_->run(operation::pause, [s = state_->behind] { return s->pauses(); });
+spi::table_settings faulty_store::settings() {
+  return state_->run(operation::pause, [s = state_->behind] { return s->settings(); });
 }
 
 bool faulty_store::pause(route_pause const& what) {

@@ -6,19 +6,24 @@
 #ifdef OUTBOX_HAS_SQLITE
 #include "backends/sqlite.hpp"
 #define OUTBOX_SQLITE_BACKENDS , sqlite_backend
+#define OUTBOX_ERASING_SQLITE_BACKENDS , erasing_sqlite_backend
 #else
 #define OUTBOX_SQLITE_BACKENDS
+#define OUTBOX_ERASING_SQLITE_BACKENDS
 #endif
 
 #ifdef OUTBOX_HAS_POSTGRES
 #include "backends/postgres.hpp"
 #define OUTBOX_POSTGRES_BACKENDS , postgres_backend
+#define OUTBOX_ERASING_POSTGRES_BACKENDS , erasing_postgres_backend
 #else
 #define OUTBOX_POSTGRES_BACKENDS
+#define OUTBOX_ERASING_POSTGRES_BACKENDS
 #endif
 
 /// Stores that keep rows of delivered events: those that the acceptance tests use.
 #define OUTBOX_KEEPING_BACKENDS memory_backend OUTBOX_SQLITE_BACKENDS OUTBOX_POSTGRES_BACKENDS
 
 /// Every store, for the contract suite.
-#define OUTBOX_ALL_BACKENDS OUTBOX_KEEPING_BACKENDS, erasing_memory_backend
+#define OUTBOX_ALL_BACKENDS \
+  OUTBOX_KEEPING_BACKENDS, erasing_memory_backend OUTBOX_ERASING_SQLITE_BACKENDS OUTBOX_ERASING_POSTGRES_BACKENDS

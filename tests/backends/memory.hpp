@@ -13,9 +13,9 @@ class memory_backend : public contract::backend {
  public:
   static constexpr char const* name = "memory";
 
-  explicit memory_backend(backend_clock c = backend_clock::manual, bool erase_done = false)
+  explicit memory_backend(backend_clock c = backend_clock::manual, done_rows done = done_rows::keep)
       : clock_{c == backend_clock::manual ? std::make_shared<testing::manual_clock>() : nullptr},
-        store_{memory::open({.clock = clock_, .erase_done = erase_done})} {}
+        store_{memory::open({.clock = clock_, .done = done})} {}
 
   spi::store& store() override { return store_->backend(); }
   std::unique_ptr<contract::caller_transaction> begin() override {
@@ -23,6 +23,7 @@ class memory_backend : public contract::backend {
   }
   void advance(std::chrono::milliseconds by) override { clock_->advance(by); }
   std::unique_ptr<backend> other() override { return std::make_unique<memory_backend>(); }
+  void block(std::string const& id) override { memory::block(*store_, id); }
 
   [[nodiscard]] std::shared_ptr<outbox::store> const& shared_store() const { return store_; }
 
@@ -43,7 +44,7 @@ class erasing_memory_backend final : public memory_backend {
  public:
   static constexpr char const* name = "erasing";
 
-  erasing_memory_backend() : memory_backend{backend_clock::manual, /*erase_done=*/true} {}
+  erasing_memory_backend() : memory_backend{backend_clock::manual, done_rows::erase} {}
 };
 
 }  // namespace outbox

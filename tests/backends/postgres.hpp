@@ -10,13 +10,15 @@
 
 namespace outbox {
 
-class postgres_backend final : public contract::backend {
+class postgres_backend : public contract::backend {
  public:
   static constexpr char const* name = "postgres";
 
   postgres_backend() : postgres_backend{backend_clock::manual} {}
   /// The store reads the server's clock in either case. `advance()` moves the instants in the rows instead.
-  explicit postgres_backend(backend_clock /*clock*/, std::string const& database = "postgres") : db_{database} {}
+  explicit postgres_backend(backend_clock /*clock*/, std::string const& database = "postgres",
+                            done_rows done = done_rows::keep)
+      : db_{database}, done_{done} {}
 
   spi::store& store() override { return store_->backend(); }
   std::unique_ptr<contract::caller_transaction> begin() override {
@@ -70,6 +72,7 @@ class postgres_backend final : public contract::backend {
   [[nodiscard]] std::shared_ptr<outbox::store> open(std::string const& table) const {
     auto o = db_.options();
     o.table = table;
+    o.done = done_;
     return postgres::open(db_.connection(), o);
   }
 
@@ -95,8 +98,17 @@ class postgres_backend final : public contract::backend {
 
  private:
   postgres_database db_;
-  std::shared_ptr<outbox::store> store_ = db_.open();
+  done_rows done_;
+  std::shared_ptr<outbox::store> store_ = open("outbox_event");
   postgres::connection connection_{db_.connection()};
+};
+
+/// A PostgreSQL store that deletes a row when its event is delivered.
+class erasing_postgres_backend final : public postgres_backend {
+ public:
+  static constexpr char const* name = "postgres_erasing";
+
+  erasing_postgres_backend() : postgres_backend{backend_clock::manual, "postgres", done_rows::erase} {}
 };
 
 }  // namespace outbox

@@ -11,12 +11,13 @@
 
 namespace outbox {
 
-class sqlite_backend final : public contract::backend {
+class sqlite_backend : public contract::backend {
  public:
   static constexpr char const* name = "sqlite";
 
-  explicit sqlite_backend(backend_clock c = backend_clock::manual)
-      : clock_{c == backend_clock::manual ? std::make_shared<testing::manual_clock>(to_the_microsecond()) : nullptr},
+  explicit sqlite_backend(backend_clock c = backend_clock::manual, done_rows done = done_rows::keep)
+      : done_{done},
+        clock_{c == backend_clock::manual ? std::make_shared<testing::manual_clock>(to_the_microsecond()) : nullptr},
         store_{open("outbox_event")} {}
 
   spi::store& store() override { return store_->backend(); }
@@ -50,7 +51,8 @@ class sqlite_backend final : public contract::backend {
 
   /// Opens another outbox in the same file.
   [[nodiscard]] std::shared_ptr<outbox::store> open(std::string const& table) const {
-    return sqlite::open(path_, {.table = table, .busy_timeout = std::chrono::seconds{20}, .clock = clock_});
+    return sqlite::open(path_,
+                        {.table = table, .busy_timeout = std::chrono::seconds{20}, .clock = clock_, .done = done_});
   }
 
   template <class F>
@@ -67,9 +69,18 @@ class sqlite_backend final : public contract::backend {
 
   temporary_directory dir_;
   std::string path_ = dir_ / "test.db";
+  done_rows done_;
   std::shared_ptr<testing::manual_clock> clock_;
   std::shared_ptr<outbox::store> store_;
   sqlite::connection connection_{path_, std::chrono::seconds{20}};
+};
+
+/// A SQLite store that deletes a row when its event is delivered.
+class erasing_sqlite_backend final : public sqlite_backend {
+ public:
+  static constexpr char const* name = "sqlite_erasing";
+
+  erasing_sqlite_backend() : sqlite_backend{backend_clock::manual, done_rows::erase} {}
 };
 
 }  // namespace outbox

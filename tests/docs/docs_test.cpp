@@ -512,11 +512,16 @@ TEST(Docs, TroubleshootingQuotesTextsThatTheLibraryWrites) {
 TEST(Docs, ColumnsAreThoseOfTheSchema) {
   std::regex const create{R"(CREATE TABLE (\w+) \()"};
   std::regex const definition{R"(^\s+(\w+)\s+([A-Z]+(\(\d+\))?).*)"};
+  std::regex const added{R"(ALTER TABLE (\w+) ADD COLUMN (\w+)\s+([A-Z]+(\(\d+\))?).*)"};
   std::map<std::string, std::vector<strings>> tables;
   std::string table;
-  for (auto const& line : lines_of(root() / "schema/sqlite/0001.sql")) {
+  auto all = lines_of(root() / "schema/sqlite/0001.sql");
+  std::ranges::copy(lines_of(root() / "schema/sqlite/0002.sql"), std::back_inserter(all));
+  for (auto const& line : all) {
     std::smatch match;
-    if (std::regex_match(line, match, create)) {
+    if (std::regex_match(line, match, added)) {
+      tables[match[1]].push_back({match[2], "`" + match[3].str() + "`"});
+    } else if (std::regex_match(line, match, create)) {
       table = match[1];
     } else if (line.starts_with(")")) {
       table.clear();
@@ -524,7 +529,7 @@ TEST(Docs, ColumnsAreThoseOfTheSchema) {
       tables[table].push_back({match[1], "`" + match[2].str() + "`"});
     }
   }
-  ASSERT_EQ(tables.size(), 3U);
+  ASSERT_EQ(tables.size(), 4U);
   for (auto const& [name, columns] : tables) {
     SCOPED_TRACE(name);
     auto const rows = rows_of("reference/table.md", name);
@@ -545,6 +550,7 @@ struct option {
 using option_list = std::vector<option>;
 
 std::string text(bool value) { return value ? "true" : "false"; }
+std::string text(outbox::done_rows value) { return value == outbox::done_rows::keep ? "keep" : "erase"; }
 std::string text(std::size_t value) { return std::to_string(value); }
 std::string text(std::int32_t value) { return std::to_string(value); }
 
@@ -733,16 +739,17 @@ option_list options_of(outbox::writer_only_options const& o) {
 }
 
 option_list options_of(outbox::sqlite::options const& o) {
-  auto const& [table, busy_timeout, migrate, clock, log] = o;
+  auto const& [table, busy_timeout, migrate, clock, log, done] = o;
   return {{"table", table},
           {"busy_timeout", text(busy_timeout)},
           {"migrate", text(migrate)},
           {"clock", unset(!clock, "the machine's clock")},
-          {"log", text(log)}};
+          {"log", text(log)},
+          {"done", text(done)}};
 }
 
 option_list options_of(outbox::postgres::options const& o) {
-  auto const& [table, schema, connections, timeout, migrate, adopt_jsonb, ordered, notify, log] = o;
+  auto const& [table, schema, connections, timeout, migrate, adopt_jsonb, ordered, notify, log, done] = o;
   return {{"table", table},
           {"schema", unset(schema.empty(), "the current schema")},
           {"connections", text(connections)},
@@ -751,13 +758,14 @@ option_list options_of(outbox::postgres::options const& o) {
           {"adopt_jsonb", adopt_jsonb == outbox::postgres::jsonb::convert ? "convert" : "keep"},
           {"ordered", text(ordered)},
           {"notify", text(notify)},
-          {"log", text(log)}};
+          {"log", text(log)},
+          {"done", text(done)}};
 }
 
 option_list options_of(outbox::memory::options const& o) {
-  auto const& [clock, erase_done, at_commit] = o;
+  auto const& [clock, done, at_commit] = o;
   return {{"clock", unset(!clock, "the machine's clock")},
-          {"erase_done", text(erase_done)},
+          {"done", text(done)},
           {"at_commit", unset(!at_commit, "ok")}};
 }
 

@@ -149,10 +149,10 @@ class watched_store final : public forwarding_store {
     oracle_.claimed(r, reply);
     return reply;
   }
-  std::vector<bool> settle(std::span<settlement const> items) override {
-    auto applied = behind().settle(items);
-    oracle_.settled(items, applied);
-    return applied;
+  settle_reply settle(std::span<settlement const> items) override {
+    auto reply = behind().settle(items);
+    oracle_.settled(items, reply.applied);
+    return reply;
   }
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override {
     auto kept = behind().renew(rows, lease);
@@ -164,14 +164,15 @@ class watched_store final : public forwarding_store {
     oracle_.changed();
     return n;
   }
+  using forwarding_store::purge;
   std::size_t purge(purge_request const& r) override {
     auto const n = behind().purge(r);
     oracle_.purged(r);
     return n;
   }
-  bool replay(std::string_view id) override {
-    auto const done = behind().replay(id);
-    oracle_.replayed(std::string{id}, done);
+  std::size_t replay(event_filter const& filter, std::size_t limit) override {
+    auto const done = behind().replay(filter, limit);
+    oracle_.replayed(filter.ids.at(0), done > 0);
     return done;
   }
   bool pause(route_pause const& p) override {

@@ -80,7 +80,7 @@ void sim_node::boot() {
   calls_.clear();
   world_.trace(index_, "starts as " + incarnation_);
   core_->with_engine([&](core::engine& e) {
-    e.set_pauses(world_.table()->backend().pauses());
+    e.set_pauses(world_.table()->backend().settings().pauses);
     e.open(world_.clock()->steady());
   });
   pump();

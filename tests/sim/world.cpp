@@ -194,7 +194,7 @@ void world::replay() {
   if (written_ <= profile_.poison) return;
   auto const n = static_cast<std::uint64_t>(written_ - profile_.poison);
   auto const id = "e" + std::to_string(profile_.poison + 1 + static_cast<int>(random_.below(n)));
-  if (!watched_->replay(id)) return;
+  if (watched_->replay({.ids = {id}}, 1) == 0) return;
   note("replay");
   trace(0, "an operator replays " + id);
 }
@@ -210,7 +210,7 @@ void world::pause() {
 }
 
 void world::resume_all() {
-  for (auto const& p : watched_->pauses()) watched_->resume(p);
+  for (auto const& p : watched_->settings().pauses) watched_->resume(p);
 }
 
 std::string world::draw_type() {

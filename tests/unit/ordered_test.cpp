@@ -115,7 +115,7 @@ TEST_F(Ordered, I5_AfterALostRowTheNodeClaimsFromTheStart) {
   n.poll_all();
   EXPECT_FALSE(n.start()) << "b comes after a, which is another's";
   settlement const back{.row = other, .outcome = outcome::release};
-  EXPECT_TRUE(db.store->backend().settle(std::span{&back, 1}).at(0));
+  EXPECT_TRUE(db.store->backend().settle(std::span{&back, 1}).applied.at(0));
   n.look([](engine& e) { e.wake(); });
   n.poll_all();
   EXPECT_EQ(n.deliver(), "a");

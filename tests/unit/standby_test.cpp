@@ -176,7 +176,7 @@ TEST_F(LostLock, R9_ARowThatWasLostAndComesBackIsClaimedLikeAnyOther) {
   auto const reply = db.store->backend().claim({.token = "other/1", .lease = 30s});
   ASSERT_THAT(reply.rows, SizeIs(1));
   settlement const retry{.row = reply.rows.front().handle, .outcome = outcome::retry, .counted = 1, .error = "no"};
-  ASSERT_TRUE(db.store->backend().settle(std::span{&retry, 1}).front());
+  ASSERT_TRUE(db.store->backend().settle(std::span{&retry, 1}).applied.front());
   regain();
   ASSERT_TRUE(node.renew());
   node.poll_all();

@@ -29,7 +29,7 @@ class hanging_store final : public spi::forwarding_store {
  public:
   using forwarding_store::forwarding_store;
   claim_reply claim(claim_request const& r) override { return pass(), behind().claim(r); }
-  std::vector<bool> settle(std::span<settlement const> items) override { return pass(), behind().settle(items); }
+  settle_reply settle(std::span<settlement const> items) override { return pass(), behind().settle(items); }
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override {
     return pass(), behind().renew(rows, lease);
   }
@@ -122,7 +122,7 @@ TEST_F(Stop, DoesNotWaitForTheWholePurge) {
     for (auto reply = table_->backend().claim({.token = "x/1", .limit = 2000, .lease = 30s});
          auto const& r : reply.rows) {
       settlement const s{.row = r.handle};
-      ASSERT_TRUE(table_->backend().settle(std::span{&s, 1}).front());
+      ASSERT_TRUE(table_->backend().settle(std::span{&s, 1}).applied.front());
     }
   }
   store_->hang_at_purge = true;

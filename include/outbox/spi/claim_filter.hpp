@@ -11,30 +11,39 @@
 
 namespace outbox::inline v0::spi {
 
-/// Shown the rows one by one: the due ones, oldest due instant first; or, for a claim in order, all that are pending by
-/// `seq`. Notes in the reply what the engine must know of those that it leaves.
+/// Decides for each row whether a claim takes it. The store shows it due rows, oldest due instant first; for a claim in
+/// order, pending rows by `seq`. It never sees blocked rows. It writes into the reply what the engine must know about
+/// rows that it leaves.
+///
+/// Use from one thread at a time.
 class OUTBOX_CORE_EXPORT claim_filter {
  public:
-  /// leave: not for this claim. kill: its crashes are used up. take: it is yours. stop: nothing behind it either.
-  enum class choice { leave, kill, take, stop };
-
-  struct candidate {
-    std::string_view id{};
-    std::string_view event_type{};
-    std::string_view aggregate_type{};
-    bool owned = false;                     ///< By an owner whose lease is over (in order: or still runs).
-    std::optional<instant> foreign_lock{};  ///< When another program locked it, which knows no leases.
-    std::string_view foreign_owner{};       ///< That program's name for itself.
-    bool tried = false;                     ///< A settlement put it back: it is RETRY, or has an error.
-    std::int32_t crashes = 0;               ///< As stored, without that owner's.
-    instant inserted_at{};
-    instant claimable_at{};
-    std::size_t bytes = 0;
+  enum class choice {
+    leave,  ///< Not for this claim.
+    kill,   ///< Its crashes are used up: make it DEAD.
+    take,   ///< Give it to the claim.
+    stop,   ///< Neither this row nor any behind it.
   };
 
-  /// Both must outlive the filter.
+  /// What the rule asks of a row.
+  struct candidate {
+    std::string_view id{};                  ///< The event id.
+    std::string_view event_type{};          ///< The event type.
+    std::string_view aggregate_type{};      ///< `global_aggregate` if the row names none.
+    bool owned = false;                     ///< It has an owner whose lease is over (in order: or still runs).
+    std::optional<instant> foreign_lock{};  ///< When a program without leases locked it.
+    std::string_view foreign_owner{};       ///< The name of that program in `locked_by`.
+    bool tried = false;                     ///< A settlement put it back: it is RETRY, or has an error.
+    std::int32_t crashes = 0;               ///< As stored; the present owner is not counted.
+    instant inserted_at{};                  ///< By the store's clock.
+    instant claimable_at{};                 ///< The later of `available_at` and `lease_until`.
+    std::size_t bytes = 0;                  ///< The size of its event.
+  };
+
+  /// Both references must outlive the filter.
   claim_filter(claim_request const& request, claim_reply& reply) noexcept;
 
+  /// Decides about the next row.
   [[nodiscard]] choice consider(candidate const& row);
 
  private:

@@ -13,11 +13,11 @@
 
 namespace outbox::inline v0::spi {
 
-/// An empty string for no headers: the column is then NULL.
+/// A JSON object of strings. Empty text if there are no headers: the column is then NULL.
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string encode_headers(headers const& h);
 
-/// Blank text and JSON null mean none, as foreign writers store them; an entry that is null is left out. Nothing if it
-/// is not an object of strings.
+/// Reads headers. Blank text and JSON null mean none, as other programs store them; an entry that is null is left out.
+/// Returns nothing if the text is not an object of strings.
 [[nodiscard]] OUTBOX_CORE_EXPORT std::optional<headers> decode_headers(std::string_view text);
 
 /// When the row of a new event is due: at an instant, or this long after the insert.
@@ -26,21 +26,30 @@ struct due_time {
   std::chrono::milliseconds after{};  ///< By the store's clock.
 };
 
+/// When the row of this event is due.
 [[nodiscard]] inline due_time due_of(event const& e) noexcept {
   if (e.delayed() && e.available_at()) return {.at = e.available_at()};
   return {.after = e.deliver_after().value_or(std::chrono::milliseconds{0})};
 }
 
-/// A JSON array of objects.
+/// A JSON array of strings.
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string encode_names(std::vector<std::string> const& names);
+
+/// Reads a JSON array of strings. Returns an empty list if the text is not one; never throws because of the text.
+[[nodiscard]] OUTBOX_CORE_EXPORT std::vector<std::string> decode_names(std::string_view text);
+
+/// A JSON array of objects, one for each pause.
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string encode_pauses(std::vector<route_pause> const& pauses);
 
+/// Pauses as they were read.
 struct decoded_pauses {
-  std::vector<route_pause> pauses{};
-  std::size_t ignored = 0;  ///< Entries that cannot be read or that no event can match; 1 for text that is no array.
+  std::vector<route_pause> pauses{};  ///< The entries that make sense.
+  std::size_t ignored = 0;  ///< The number of entries that cannot be read or that no event can match; 1 if the text is
+                            ///< not an array.
 };
 
-/// Empty text means none. Never throws for what the text is: every node reads it before it claims, so that one bad
-/// entry would hold up the whole table.
+/// Reads pauses. Empty text means none. Never throws because of the text: every node reads it before it claims, so one
+/// bad entry would hold up the whole table.
 [[nodiscard]] OUTBOX_CORE_EXPORT decoded_pauses decode_pauses(std::string_view text);
 
 }  // namespace outbox::inline v0::spi

@@ -1,4 +1,4 @@
-// A store that passes every call on to another one. Derive from it to watch, delay or change some of the calls.
+// A store that passes every call on to another store. Derive from it to watch, delay or change some of the calls.
 #pragma once
 
 #include <memory>
@@ -20,26 +20,37 @@ class OUTBOX_CORE_EXPORT forwarding_store : public store {
   store_capabilities capabilities() const noexcept override;
   inspector& inspect() override;
 
-  void insert(transaction_ref tx, std::span<insertion const> rows) override;
+  using store::insert;
+  void insert(transaction_ref tx, std::span<insertion const> rows,
+              std::shared_ptr<insert_receipt> const& receipt) override;
   claim_reply claim(claim_request const& request) override;
-  std::vector<bool> settle(std::span<settlement const> items) override;
+  settle_reply settle(std::span<settlement const> items) override;
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
 
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
   void heartbeat(node_row const& node) override;
   void retire(std::string_view incarnation) override;
-  std::vector<route_pause> pauses() override;
+  table_settings settings() override;
   bool pause(route_pause const& what) override;
   bool resume(route_pause const& what) override;
-  std::size_t ignored_pauses() noexcept override;
 
   std::size_t purge(purge_request const& request) override;
   std::size_t purge_by_age(age_purge_request const& request) override;
-  std::vector<dead_event> dead(dead_filter const& filter, std::size_t limit) override;
-  std::uint64_t count_dead(dead_filter const& filter) override;
-  bool replay(std::string_view id) override;
-  std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) override;
+  std::vector<row_view> list(event_filter const& filter, list_order order, std::size_t limit) override;
+  std::uint64_t count(event_filter const& filter, std::uint64_t up_to) override;
+  std::size_t cancel(event_filter const& filter, std::string_view reason, std::size_t limit) override;
+  std::size_t replay(event_filter const& filter, std::size_t limit) override;
+  std::size_t discard(event_filter const& filter, std::size_t limit) override;
+  std::size_t purge(event_filter const& filter, std::size_t limit) override;
+  std::int64_t begin_audit(audit_entry const& entry) override;
+  bool end_audit(std::int64_t id, std::uint64_t changed) override;
+  std::vector<audit_entry> audit(std::size_t limit) override;
+  std::vector<event_type_counts> event_types() override;
+  std::vector<parked_key> parked_keys(std::size_t limit) override;
+  std::size_t heal(std::size_t limit) override;
+  void set_keyed(bool keyed) override;
+  std::vector<finding> findings() override;
 
   instant now() override;
   std::uint64_t change_counter() noexcept override;

@@ -1,9 +1,9 @@
 // The store interface: what a store does for the nodes that use it. For authors of stores.
 //
-// A row is pending (NEW or RETRY) until a settlement makes it DONE or DEAD. A pending row may have an owner: a token
-// and a lease. The token is new for every birth and every claim, so it is the fence: settling, renewing and releasing
-// touch a row only while it carries the token they name. The store's own clock computes every instant when a statement
-// runs.
+// A row is pending (NEW or RETRY) until a settlement makes it DONE or DEAD, or deletes it. A pending row may have an
+// owner: a token and a lease. The token is new for every birth and every claim, so it is the fence: settling, renewing
+// and releasing touch a row only while it carries the token they name. The store's own clock computes every instant
+// when a statement runs.
 #pragma once
 
 #include <chrono>
@@ -23,36 +23,60 @@
 
 namespace outbox::inline v0::spi {
 
-/// A row to be inserted. With an empty token it is born without an owner, so that a poller finds it.
+/// The schema version of this library. A table says in `oldest_library` which version may still work on it.
+inline constexpr int schema_version = 2;
+
+/// The key of an event: "=" and its ordering key if it has one, else the number of characters of its aggregate type,
+/// ":", the aggregate type and the aggregate id. Empty if the event has neither an ordering key nor an aggregate id: it
+/// then belongs to no order.
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string key_of(event const& e);
+
+// Rows: insert, claim, settle, renew, release.
+
+/// A row to insert. With an empty token it is inserted without an owner, and a poller will find it.
 struct insertion {
-  outbox::v0::event const* event = nullptr;
-  std::string_view token{};
-  std::chrono::milliseconds lease{};
+  outbox::v0::event const* event = nullptr;  ///< The event.
+  std::string_view token{};                  ///< The owner's token, or empty.
+  std::chrono::milliseconds lease{};         ///< How long the owner holds the row, from the insert.
 };
 
-/// A row that somebody holds. `locator` is the store's own way to find it fast, 0 if it has none yet.
+/// What an insert tells about its rows: one entry each, in order. The store keeps the receipt until the transaction
+/// ends. The entries are there when the commit has returned, on most stores when the insert has.
+struct insert_receipt {
+  struct row {
+    std::int64_t seq = 0;  ///< The row's number.
+
+    /// The id of the row before it in its key: the one in line with the next lower `seq`. Empty if there is none, or if
+    /// the event has no key or a delay.
+    std::string before{};
+  };
+  std::vector<row> rows{};
+};
+
+/// A row and the token of its owner.
 struct row_handle {
-  std::string id{};
-  owner_token token{};
-  std::int64_t locator = 0;
+  std::string id{};          ///< The event id.
+  owner_token token{};       ///< The fence: the row is touched only while it carries this token.
+  std::int64_t locator = 0;  ///< The store's own way to find the row fast. 0: the store has told none yet.
 };
 
-/// Rows with one crash left are suspects: they are claimed alone, so that none dies for a neighbour.
+/// Rows with one crash left are suspects. A claim takes a suspect alone, so that no other event shares its crash.
 enum class suspects { skip, take_one };
 
+/// Which rows a claim takes, and for whom.
 struct claim_request {
-  owner_token token{};               ///< The new owner. Never used before.
-  std::size_t limit = 50;            ///< At most this many rows (with `take_one`: 1).
-  std::size_t max_bytes = SIZE_MAX;  ///< Stops before the events' sizes exceed this, but takes at least one.
-  std::chrono::milliseconds lease{};
-  std::int32_t max_crashes = 5;  ///< A row found past this is made DEAD by the claim.
-  spi::suspects suspects = suspects::skip;
-  bool unowned_only = false;  ///< Leaves rows whose lease has run out to their owners: for after an outage.
+  owner_token token{};                      ///< The new owner. Never used before.
+  std::size_t limit = 50;                   ///< At most this many rows (with `take_one`: 1).
+  std::size_t max_bytes = SIZE_MAX;         ///< Stops before the events' sizes exceed this, but takes at least one.
+  std::chrono::milliseconds lease{};        ///< How long the new owner holds the rows, from the claim.
+  std::int32_t max_crashes = 5;             ///< The claim makes a row DEAD whose crashes reach this.
+  spi::suspects suspects = suspects::skip;  ///< Whether the claim looks for ordinary rows or for one suspect.
+  bool unowned_only = false;  ///< Leaves rows with an expired lease to their owners. Used after an outage.
   std::chrono::milliseconds skip_recent{};  ///< Leaves rows inserted less than this ago.
 
   /// Takes rows by `seq` from the lowest that is pending, and stops before the first that must wait: one that was tried
   /// and is not due again, or is owned, or is too young. A row that was born with a delay and is not due yet is passed
-  /// over. A suspect is taken alone; `suspects` and `unowned_only` mean nothing.
+  /// over. A suspect is taken alone; `suspects` and `unowned_only` are ignored.
   bool in_order = false;
 
   std::vector<route_pause> pauses{};  ///< Rows that any of these covers are left, as if they were not there.
@@ -71,35 +95,38 @@ struct claim_request {
 
 /// A row that was claimed, in the order of the claim.
 struct claimed_row {
-  row_handle handle;
-  outbox::v0::event event;
+  row_handle handle;          ///< The row, with the claim's token.
+  outbox::v0::event event;    ///< The event.
   std::int32_t attempts = 0;  ///< Counted failures so far.
-  std::int32_t crashes = 0;   ///< Owners that never settled, this claim's included.
-  bool tried = false;         ///< RETRY: an earlier try ended without success.
+  std::int32_t crashes = 0;   ///< Owners that ended without settling the row, those that this claim counted included.
+  bool tried = false;         ///< RETRY: an earlier attempt ended without success.
   std::string progress{};     ///< What the last settlement wrote.
-  std::string malformed{};    ///< Not empty: the row cannot be read, and why. It should die.
+  std::string malformed{};    ///< Not empty: why the row cannot be read. The node settles it as dead.
+  std::int64_t seq = 0;       ///< The row's number.
+  std::string key{};          ///< The row's key (`key_of`). Empty if it has none or is outside the order of its key.
 };
 
 /// A row that the claim itself made DEAD: because its crashes are used up, or because it cannot be read.
 struct killed_row {
-  std::string id{};
-  std::string type{};
-  std::int32_t crashes = 0;
-  std::string why{};  ///< Empty: its crashes are used up.
+  std::string id{};          ///< The event id.
+  std::string type{};        ///< The event type.
+  std::int32_t crashes = 0;  ///< Its crashes.
+  std::string why{};         ///< Empty: its crashes are used up.
 };
 
-/// A row that the store could not claim although nobody holds it: a trigger of the user's raises an error or suppresses
-/// the change.
+/// A row that the store could not claim although it has no owner: a trigger in the database raises an error or
+/// suppresses the change.
 struct refused_row {
-  std::string id{};
-  std::string type{};
-  std::string error{};
+  std::string id{};     ///< The event id.
+  std::string type{};   ///< The event type.
+  std::string error{};  ///< What the database said.
 };
 
+/// What a claim brought.
 struct claim_reply {
-  std::vector<claimed_row> rows{};
-  std::vector<killed_row> killed{};
-  std::vector<refused_row> refused{};  ///< The claim went on without them.
+  std::vector<claimed_row> rows{};     ///< The rows that the token now owns.
+  std::vector<killed_row> killed{};    ///< The rows that the claim made DEAD.
+  std::vector<refused_row> refused{};  ///< The rows that the claim had to leave.
   bool more = false;                   ///< Stopped at `limit` or `max_bytes`: other rows may be due.
   bool suspects_waiting = false;       ///< A suspect is due and was left.
   instant now{};                       ///< The store's time of the claim.
@@ -107,6 +134,9 @@ struct claim_reply {
                                        ///< is `more`, it may be missing.
   std::chrono::milliseconds oldest_lag{};  ///< How long the first due row has been due; 0 if none was.
   std::optional<instant> floor{};  ///< The due instant of the first row that was left, else of the last one taken.
+
+  /// Claim again after this time even if nothing else happens: the claim left rows that are about to be free.
+  std::optional<std::chrono::milliseconds> look_again{};
 
   /// A row was left because another program locked it: `locked_by` without `lease_until`. Empty if there was none.
   std::string foreign_owner{};
@@ -121,33 +151,100 @@ enum class outcome : std::uint8_t {
   release,    ///< As it was, without an owner; attempts, crashes, status and due instant stay.
 };
 
+/// The end of one attempt.
 struct settlement {
-  row_handle row{};
-  spi::outcome outcome = outcome::delivered;
-  std::int32_t counted = 0;           ///< Added to attempts: 1 for a counted failure, else 0.
-  std::chrono::milliseconds delay{};  ///< For retry and defer.
-  std::string error{};                ///< Valid UTF-8, no NUL, at most 4000 characters.
-  std::string progress{};             ///< Written with every outcome but release.
+  row_handle row{};                           ///< The row and the token that must own it.
+  spi::outcome outcome = outcome::delivered;  ///< What becomes of it.
+  std::int32_t counted = 0;                   ///< Added to attempts: 1 for a counted failure, else 0.
+  std::chrono::milliseconds delay{};          ///< For retry and defer.
+  std::string error{};                        ///< Valid UTF-8, no NUL, at most 4000 characters.
+  std::string progress{};                     ///< Written with every outcome except release.
+
+  /// Set both for a row that leaves the line of its key: delivered, or dead without parking it. The store then unblocks
+  /// the first row in line behind the lowest `seq` of each key. An empty key asks for nothing.
+  std::string key{};
+  std::int64_t seq = 0;  ///< As the claim or the receipt told it.
 };
 
-/// Deletes terminal rows that ended long enough ago.
+/// What a settlement did.
+struct settle_reply {
+  std::vector<bool> applied{};  ///< For each item, in order: true if the row carried the token and was unfinished.
+  std::size_t unblocked = 0;    ///< The number of rows that can be claimed now because a row before them left its key.
+};
+
+// Operators: purge, filters, audit, health.
+
+/// Deletes terminal rows that ended long enough ago. On a table marked keyed, DEAD rows that are in line stay.
 struct purge_request {
   /// Counted from `done_at`; if another program left that empty, from the insert.
   std::chrono::milliseconds retention{};
-  bool done = true;
-  bool dead = true;
-  std::size_t limit = 500;
+  bool done = true;         ///< Deletes DONE rows.
+  bool dead = true;         ///< Deletes DEAD rows.
+  std::size_t limit = 500;  ///< At most this many.
 };
 
-/// Deletes rows by age, whatever their status: for tables that nobody dispatches from, because something else reads the
-/// database's log.
+/// Deletes rows by age, whatever their status: for tables that no node dispatches from, because another program reads
+/// the database's log.
 struct age_purge_request {
   std::chrono::milliseconds age{};  ///< Counted from the insert, by the store's clock.
-  std::size_t limit = 500;
+  std::size_t limit = 500;          ///< At most this many.
 };
 
-/// Held by the one node that may dispatch in the modes that allow only one. Destroying it gives it back; it dies with
-/// the process.
+/// The order of a list of rows, by `seq`.
+enum class list_order { oldest_first, newest_first };
+
+/// What an operator did, as `outbox_audit` keeps it.
+struct audit_entry {
+  std::int64_t id = 0;                     ///< Given by the store.
+  instant at{};                            ///< When it began, by the store's clock.
+  std::string who{};                       ///< The operator. At most 128 characters.
+  std::string verb{};                      ///< "replay", "cancel", … At most 32 characters.
+  std::string filter{};                    ///< The filter as text.
+  std::string reason{};                    ///< Why, in the operator's words.
+  std::uint64_t matched = 0;               ///< The number of rows that matched before.
+  std::optional<std::uint64_t> changed{};  ///< The number of rows that were changed. Empty: it has not ended.
+  std::optional<instant> ended_at{};       ///< Empty: it has not ended, or its program ended first.
+};
+
+/// The rows of one event type and aggregate type.
+struct event_type_counts {
+  std::string event_type{};      ///< The event type.
+  std::string aggregate_type{};  ///< `global_aggregate` for events that name none.
+  table_counts counts{};         ///< Its rows by status.
+};
+
+/// A key whose first row in line is DEAD, so that nothing behind it is delivered.
+struct parked_key {
+  std::string key{};               ///< As `key_of` writes it.
+  std::string id{};                ///< The id of the DEAD row.
+  std::optional<instant> since{};  ///< When that row became DEAD.
+  std::uint64_t waiting = 0;       ///< The number of pending rows in line behind it.
+};
+
+/// Something about the database that an operator should know.
+struct finding {
+  enum class severity { note, warning, problem };
+  severity level = severity::warning;  ///< note: good to know; warning: less safe or slow; problem: does not work.
+  std::string code{};                  ///< A fixed word, such as "synchronous" or "missing_index".
+  std::string text{};                  ///< One or two sentences: what is so, what it means, what to do.
+};
+
+// Coordination: settings of the table, nodes, the dispatch lock.
+
+/// What the table says to every node. Nodes read it before they start and at each renewal.
+struct table_settings {
+  std::vector<route_pause> pauses{};  ///< What is paused.
+
+  /// The number of entries that were left out of `pauses` because no event can match them or they cannot be read:
+  /// another program wrote them. The next change that succeeds writes the rest back without them.
+  std::size_t ignored_pauses = 0;
+
+  int oldest_library = 1;  ///< A library with a lower `schema_version` must not work on the table.
+  bool keyed = false;      ///< The table keeps an order per key: only nodes that know it may dispatch from it.
+};
+
+/// Held by the one node that may dispatch, in the modes that allow only one. Destroying it gives the lock back; the
+/// database gives it back when the process ends.
 class OUTBOX_CORE_EXPORT dispatch_lock {
  public:
   dispatch_lock() = default;
@@ -155,82 +252,146 @@ class OUTBOX_CORE_EXPORT dispatch_lock {
   dispatch_lock& operator=(dispatch_lock const&) = delete;
   virtual ~dispatch_lock();
 
-  /// False once it was lost, as with a connection. No round trip.
+  /// False once the lock was lost, for example with its connection. No round trip.
   [[nodiscard]] virtual bool held() const noexcept = 0;
 
-  /// Ends now the leases of every owner of another incarnation; how many. It takes effect only while the lock is held,
-  /// however late the statement arrives: the next holder's leases are safe from it. Throws `error`.
+  /// Ends now the leases of every owner of another incarnation. Returns the number of rows. It takes effect only while
+  /// the lock is held, however late the statement arrives, so it never ends a lease of the next holder. Throws `error`.
   virtual std::size_t expire_others() = 0;
+
+  /// What the lock is called in the database, for operators. Empty if it has no name.
+  [[nodiscard]] virtual std::string key() const { return {}; }
 };
 
-/// The seam between the engine and a database. Every function is safe to call from several threads, is one short
-/// transaction of its own unless it says otherwise, and throws `error`: transient if the same call may succeed later.
-/// A call that threw may still have had its effect, or have it later.
+/// What a node asks of a database.
+///
+/// Thread-safe. Every function is one short transaction of its own unless it says otherwise. Every function throws
+/// `error`, transient if the same call may succeed later. A call that threw may still have had its effect, or have it
+/// later.
 class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
  public:
   ~store() override;
 
   [[nodiscard]] spi::store& backend() noexcept final { return *this; }
 
-  /// In the caller's transaction. Throws wrong_transaction if that is of another kind or database, before any write.
-  /// What the database refuses is thrown here, or by the transaction's commit if it sends rows together with that.
-  virtual void insert(transaction_ref tx, std::span<insertion const> rows) = 0;
+  // Rows. Delivery needs all of these.
 
-  /// Gives due rows without a live owner to `request.token`, oldest due instant first. Where an expired owner stood, a
-  /// crash is counted; at `max_crashes` the row is made DEAD instead.
+  /// Inserts in the caller's transaction. Throws `error` (wrong_transaction) if that is of another kind or database,
+  /// before it writes anything. An error of the database is thrown here, or by the transaction's commit if it sends the
+  /// rows together with that. An event with a delay is outside the order of its key.
+  ///
+  /// With a receipt, tells the `seq` of each row and the row before it. Without one, nothing extra is asked. Throws
+  /// `error` (unsupported) if there is a receipt and `capabilities().keys` is false.
+  virtual void insert(transaction_ref tx, std::span<insertion const> rows,
+                      std::shared_ptr<insert_receipt> const& receipt) = 0;
+
+  /// The same without a receipt.
+  void insert(transaction_ref tx, std::span<insertion const> rows) { insert(tx, rows, nullptr); }
+
+  /// Gives due rows without a live owner to `request.token`, oldest due instant first. Leaves blocked rows. Where an
+  /// expired owner stood, a crash is counted; at `max_crashes` the row is made DEAD instead.
   [[nodiscard]] virtual claim_reply claim(claim_request const& request) = 0;
 
-  /// For each item, in order: true if the row carried the token and was unfinished, so that the outcome was applied.
-  /// Owner and lease are cleared, and crashes too but by a release.
-  [[nodiscard]] virtual std::vector<bool> settle(std::span<settlement const> items) = 0;
+  /// Applies each outcome to its row if the row carries the token and is unfinished. Clears owner and lease, and,
+  /// except for a release, crashes. For settlements with a key that were applied, unblocks the next row: it is due at
+  /// once, or at its own `available_at` if that is later.
+  [[nodiscard]] virtual settle_reply settle(std::span<settlement const> items) = 0;
 
-  /// For each row, in order: true if it still carried the token; its lease then ends `lease` from now.
+  /// For each row, in order: true if it still carried the token. Its lease then ends `lease` from now, and it is not
+  /// blocked.
   [[nodiscard]] virtual std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) = 0;
 
-  /// Releases every unfinished row that carries one of `tokens` and whose lease still runs, for `lease` at most; how
-  /// many. One whose lease is over can be claimed anyway.
+  /// Releases every unfinished row that carries one of `tokens` and whose lease still runs, for `lease` at most.
+  /// Returns the number of rows. A row whose lease is over can be claimed anyway.
   virtual std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) = 0;
+
+  // Coordination. Delivery needs all of these.
 
   /// Null if another process or node has it.
   [[nodiscard]] virtual std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) = 0;
 
-  /// Writes or renews a node's row; deletes rows expired for a day.
+  /// Writes or renews a node's row. Deletes rows that expired a day ago.
   virtual void heartbeat(node_row const& node) = 0;
+
+  /// Deletes a node's row.
   virtual void retire(std::string_view incarnation) = 0;
 
-  /// Deletes up to `limit` terminal rows past retention; how many.
-  virtual std::size_t purge(purge_request const& request) = 0;
+  /// What the table says to every node, in one read.
+  [[nodiscard]] virtual table_settings settings() = 0;
 
-  /// Deletes up to `limit` rows that are older than `age`; how many. Nothing while a node that dispatches from the
-  /// table is live: that is tested by the statement itself.
-  virtual std::size_t purge_by_age(age_purge_request const& request) = 0;
-
-  /// Dead rows, oldest first. A filter or an id that no event can have, such as one that is not UTF-8, matches nothing.
-  [[nodiscard]] virtual std::vector<dead_event> dead(dead_filter const& filter, std::size_t limit) = 0;
-  [[nodiscard]] virtual std::uint64_t count_dead(dead_filter const& filter) = 0;
-
-  /// DEAD to NEW, due now: attempts, crashes, error and `done_at` cleared, progress kept. False if it is not dead.
-  virtual bool replay(std::string_view id) = 0;
-
-  /// Replays up to `limit` dead rows that died no later than `died_by`, oldest first; how many.
-  virtual std::size_t replay_some(dead_filter const& filter, instant died_by, std::size_t limit) = 0;
-
-  /// What is paused, for every node on the table. `pause` and `resume` are false if nothing changed. `pause` throws
-  /// `error` (invalid_option) for names that no event can have; `resume` is false for them.
-  [[nodiscard]] virtual std::vector<route_pause> pauses() = 0;
+  /// Pauses a route for every node on the table. Returns false if it was paused before. Throws `error` (invalid_option)
+  /// for names that no event can have.
   virtual bool pause(route_pause const& what) = 0;
+
+  /// Ends a pause. Returns false if there was none.
   virtual bool resume(route_pause const& what) = 0;
 
-  /// How many entries the last read of the pauses left out because they make no sense: somebody else has written them.
-  /// The next change that succeeds writes the rest back without them.
-  [[nodiscard]] virtual std::size_t ignored_pauses() noexcept { return 0; }
+  // Operators. Nodes need the first two; the others have a capability bit and throw `error` (unsupported) by default.
 
-  /// A number that is another one after somebody has written: a hint, cheap enough to ask every few milliseconds, that
-  /// wakes the poller. Only where `watch_every` is positive.
+  /// Deletes up to `limit` terminal rows past retention. Returns the number of rows.
+  virtual std::size_t purge(purge_request const& request) = 0;
+
+  /// Deletes up to `limit` rows that are older than `age`. Returns the number of rows. Deletes nothing while a node
+  /// that dispatches from the table is live; the statement itself tests that.
+  virtual std::size_t purge_by_age(age_purge_request const& request) = 0;
+
+  /// Up to `limit` rows that match.
+  [[nodiscard]] virtual std::vector<row_view> list(event_filter const& filter, list_order order, std::size_t limit);
+
+  /// The number of rows that match, counted no further than `up_to`.
+  [[nodiscard]] virtual std::uint64_t count(event_filter const& filter, std::uint64_t up_to);
+
+  /// Makes up to `limit` pending rows that match DEAD, with `reason` as their error, oldest first. The owner of a held
+  /// row loses it. Returns the number of rows.
+  virtual std::size_t cancel(event_filter const& filter, std::string_view reason, std::size_t limit);
+
+  /// Makes up to `limit` DEAD rows that match NEW and due now, oldest first: attempts, crashes, error and `done_at` are
+  /// cleared, progress is kept. Returns the number of rows.
+  virtual std::size_t replay(event_filter const& filter, std::size_t limit);
+
+  /// Takes up to `limit` DEAD rows that match and are in line out of the line of their key, oldest first, and unblocks
+  /// the rows behind them. They stay DEAD. Returns the number of rows.
+  virtual std::size_t discard(event_filter const& filter, std::size_t limit);
+
+  /// Deletes up to `limit` terminal rows that match, oldest first. On a table marked keyed, DEAD rows that are in line
+  /// stay. Returns the number of rows.
+  virtual std::size_t purge(event_filter const& filter, std::size_t limit);
+
+  /// Writes that an operator begins something: `who`, `verb`, `filter`, `reason` and `matched` of `entry`. Returns the
+  /// id of the entry.
+  virtual std::int64_t begin_audit(audit_entry const& entry);
+
+  /// Writes that it has ended, and the number of rows it changed. Returns false if there is no such entry or it has
+  /// ended before.
+  virtual bool end_audit(std::int64_t id, std::uint64_t changed);
+
+  /// The newest entries first, at most `limit`.
+  [[nodiscard]] virtual std::vector<audit_entry> audit(std::size_t limit);
+
+  /// The event types in the table, by name. Reads every row.
+  [[nodiscard]] virtual std::vector<event_type_counts> event_types();
+
+  /// Up to `limit` keys that are parked, by key.
+  [[nodiscard]] virtual std::vector<parked_key> parked_keys(std::size_t limit);
+
+  /// Unblocks up to `limit` rows that are blocked although they are the first in line of their key: another program
+  /// deleted or changed the rows before them. Returns the number of rows.
+  virtual std::size_t heal(std::size_t limit);
+
+  /// Marks the table as keyed, or removes the mark. The caller makes sure that no node of another mode is live.
+  virtual void set_keyed(bool keyed);
+
+  /// What an operator should know about this database.
+  [[nodiscard]] virtual std::vector<finding> findings();
+
+  // Signals. Hints only: no promise depends on them.
+
+  /// A number that changes after another connection has written. It is cheap enough to ask every few milliseconds, and
+  /// wakes the poller. Asked only where `watch_every` is positive.
   [[nodiscard]] virtual std::uint64_t change_counter() noexcept { return 0; }
 
-  /// Rows were committed that any node may take. A store that can tell the others does so soon, on a thread of its own:
-  /// it costs the caller nothing, and nobody relies on it.
+  /// Tells the store that rows were committed that any node may take. A store that can tell other nodes does so soon,
+  /// on a thread of its own, at no cost to the caller.
   virtual void hint() noexcept {}
 };
 

@@ -9,9 +9,12 @@
 #pragma once
 
 #include <outbox/testing/contract/claim.hpp>
+#include <outbox/testing/contract/filter.hpp>
 #include <outbox/testing/contract/foreign.hpp>
 #include <outbox/testing/contract/insert.hpp>
+#include <outbox/testing/contract/key.hpp>
 #include <outbox/testing/contract/lease.hpp>
 #include <outbox/testing/contract/operator.hpp>
 #include <outbox/testing/contract/order.hpp>
 #include <outbox/testing/contract/settle.hpp>
+#include <outbox/testing/contract/table.hpp>

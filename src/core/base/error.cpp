@@ -18,6 +18,7 @@ std::string_view name(errc code) noexcept {
     case errc::unavailable: return "unavailable";
     case errc::commit_in_doubt: return "commit_in_doubt";
     case errc::store_failure: return "store_failure";
+    case errc::unsupported: return "unsupported";
   }
   return "unknown";
 }

@@ -17,6 +17,6 @@ namespace outbox::inline v0::core {
 [[nodiscard]] OUTBOX_CORE_EXPORT std::optional<std::size_t> utf8_length(std::string_view s) noexcept;
 
 /// Returns valid UTF-8 without NUL, at most `max_characters` long. Invalid bytes become U+FFFD; the rest is cut off.
-[[nodiscard]] std::string scrub(std::string_view s, std::size_t max_characters);
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string scrub(std::string_view s, std::size_t max_characters);
 
 }  // namespace outbox::inline v0::core

@@ -8,7 +8,8 @@
 namespace outbox::inline v0::core {
 
 bool engine::births_may_be_owned() const noexcept {
-  return open_ && settings_.hot_path && active() && !quarantine_.standing_still() && stuck_workers_ < settings_.workers;
+  return open_ && refusal_.empty() && settings_.hot_path && active() && !quarantine_.standing_still() &&
+         stuck_workers_ < settings_.workers;
 }
 
 // The log hears of a full hot path once, until it has eased.

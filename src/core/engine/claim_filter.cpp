@@ -110,13 +110,16 @@ claim_filter::candidate candidate_of(row_view const& row, instant claimable_at, 
 }
 
 claimed_row claim_of(row_view&& row, owner_token const& token, std::int64_t locator, std::string malformed) {
+  auto key = row.blocked ? key_of(row.event) : std::string{};
   return {.handle = {row.event.id(), token, locator},
           .event = std::move(row.event),
           .attempts = row.attempts,
           .crashes = row.crashes,
           .tried = row.status == event_status::retry,
           .progress = std::move(row.progress),
-          .malformed = std::move(malformed)};
+          .malformed = std::move(malformed),
+          .seq = row.seq,
+          .key = std::move(key)};
 }
 
 std::string crash_budget_exhausted(std::int32_t crashes) {

@@ -66,6 +66,7 @@ void claim_pace::plan_next(claim_request const& claim, claim_reply const& reply,
     auto const gap = std::clamp<std::chrono::microseconds>(*reply.next_due - reply.now, milliseconds{1}, poll_every);
     next = std::min<steady_time>(next, now + gap);
   }
+  if (reply.look_again) next = std::min<steady_time>(next, now + *reply.look_again);
   // Another thread may have asked since the claim was sent: the reply does not have what it wrote.
   next_ = std::min(next_, next);
   if (claim.floor || claim.reach) next_ = std::min(next_, next_sweep_);

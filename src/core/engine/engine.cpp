@@ -180,6 +180,7 @@ node_counters engine::counters() const noexcept {
 
 std::string engine::unhealthy() const {
   auto problem = health_.problem();
+  if (problem.empty() && !refusal_.empty()) return refusal_;
   if (problem.empty() && stuck_workers_ >= settings_.workers) return "every worker is past its listener's timeout";
   return problem;
 }

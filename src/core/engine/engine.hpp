@@ -121,6 +121,9 @@ class engine {
   void apply_doubts_released(renew_request const& sent, steady_time now);
   void apply_renew_failure(renew_request const& sent, error const& e, steady_time now);
   void apply_heartbeat() noexcept { heartbeat_said_.clear(); }
+
+  /// Why the node may not take events from this table. Empty: it may. The node finishes what it holds.
+  void set_refusal(std::string why);
   void apply_heartbeat_failure(error const& e);  ///< The leases are renewed; the registry or the pauses are not.
   [[nodiscard]] std::vector<owner_token> doubts() const;
   [[nodiscard]] bool has_doubts() const noexcept { return !doubts_.empty(); }
@@ -259,6 +262,7 @@ class engine {
   std::string heartbeat_said_;  ///< The last error of the registry; the log has it already.
 
   store_health health_;
+  std::string refusal_;  ///< Why the table is not for this node.
 };
 
 }  // namespace outbox::inline v0::core

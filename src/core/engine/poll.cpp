@@ -41,7 +41,7 @@ plan<poll_request> engine::plan_poll(steady_time now) {
 }
 
 bool engine::may_claim(steady_time now) const noexcept {
-  if (stuck_workers_ >= settings_.workers) return false;
+  if (!refusal_.empty() || stuck_workers_ >= settings_.workers) return false;
   if (settings_.in_order && !by_id_.empty()) return false;
   if (quarantine_.holding()) return false;
   if (quarantine_.draining()) return by_id_.empty() && running_.empty() && stuck_workers_ == 0;

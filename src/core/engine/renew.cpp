@@ -112,6 +112,14 @@ void engine::note_ignored_pauses(std::size_t entries) {
                               " entries that no event can match, or cannot be read: they are ignored");
 }
 
+void engine::set_refusal(std::string why) {
+  if (why == refusal_) return;
+  refusal_ = std::move(why);
+  if (!refusal_.empty()) return say(log_level::error, "takes no more events: " + refusal_);
+  say(log_level::warning, "takes events again: the table is for this node again");
+  wake();
+}
+
 void engine::apply_doubts_released(renew_request const& sent, steady_time now) {
   note_released(sent.doubts);
   store_answered(request_kind::release, now);

@@ -40,7 +40,11 @@ poll_reply perform(spi::store& s, poll_request const& request, std::string const
 }
 
 settle_reply perform(spi::store& s, settle_request const& request) noexcept {
-  return reply_of<settle_reply>([&](settle_reply& reply) { reply.applied = s.settle(request.items); });
+  return reply_of<settle_reply>([&](settle_reply& reply) {
+    auto settled = s.settle(request.items);
+    reply.applied = std::move(settled.applied);
+    reply.unblocked = settled.unblocked;
+  });
 }
 
 renew_reply perform(spi::store& s, renew_request const& request, node_row const& self) noexcept {
@@ -59,7 +63,7 @@ renew_reply perform(spi::store& s, renew_request const& request, node_row const&
     reply.doubts_released = true;
   });
   also([&] { s.heartbeat(self); });
-  also([&] { reply.pauses = s.pauses(); });
+  also([&] { reply.settings = s.settings(); });
   return reply;
 }
 

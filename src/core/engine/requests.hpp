@@ -46,6 +46,7 @@ struct settle_request {
 
 struct settle_reply {
   std::vector<bool> applied;  ///< One per item.
+  std::size_t unblocked = 0;  ///< Rows that can be claimed now.
   std::optional<error> failure;
 };
 
@@ -63,7 +64,7 @@ struct renew_reply {
   std::optional<error> failure;  ///< The leases were not renewed, as far as is known.
   std::optional<error> rest;     ///< They were, but something after that failed.
   bool doubts_released = false;
-  std::optional<std::vector<route_pause>> pauses;
+  std::optional<table_settings> settings;
 };
 
 /// A request, or the time to ask again if nothing happens before.

@@ -35,8 +35,12 @@ OUTBOX_CORE_EXPORT void check_pause(route_pause const& what);
 
 /// Returns false if no row can match because the database could not even be asked. Lengths are not checked: not every
 /// database enforces them, so a foreign writer may have exceeded them.
-[[nodiscard]] inline bool is_possible(dead_filter const& filter) noexcept {
-  return problem_of_text(filter.event_type) == nullptr && problem_of_text(filter.aggregate_type) == nullptr;
+[[nodiscard]] inline bool is_possible(event_filter const& filter) noexcept {
+  for (auto const* text :
+       {&filter.event_type, &filter.aggregate_type, &filter.aggregate_id, &filter.tenant, &filter.key}) {
+    if (problem_of_text(*text) != nullptr) return false;
+  }
+  return true;
 }
 [[nodiscard]] inline bool is_possible_id(std::string_view event_id) noexcept {
   return problem_of_text(event_id) == nullptr;

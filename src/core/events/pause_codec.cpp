@@ -23,6 +23,20 @@ std::optional<route_pause> read_pause(nlohmann::json const& entry) {
 
 }  // namespace
 
+std::string encode_names(std::vector<std::string> const& names) {
+  return nlohmann::json(names).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::vector<std::string> decode_names(std::string_view text) {
+  std::vector<std::string> names;
+  auto const all = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!all.is_array()) return names;
+  for (auto const& name : all) {
+    if (name.is_string()) names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
 std::string encode_pauses(std::vector<route_pause> const& pauses) {
   auto all = nlohmann::json::array();
   for (auto const& p : pauses) all.push_back({{"event_type", p.event_type}, {"aggregate_type", p.aggregate_type}});

@@ -1,8 +1,23 @@
+#include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <outbox/dead_events.hpp>
 #include <outbox/error.hpp>
 #include <outbox/spi/store.hpp>
 
 namespace outbox::inline v0 {
+namespace {
+
+// Nothing if the filter asks only for rows of other statuses.
+std::optional<event_filter> only_dead(event_filter filter) {
+  if (!filter.statuses.empty() && std::ranges::find(filter.statuses, event_status::dead) == filter.statuses.end()) {
+    return std::nullopt;
+  }
+  filter.statuses = {event_status::dead};
+  return filter;
+}
+
+}  // namespace
 
 dead_events::dead_events(std::shared_ptr<store> s, std::function<void()> replayed)
     : store_{std::move(s)}, replayed_{std::move(replayed)} {
@@ -15,23 +30,35 @@ spi::store& dead_events::table() const {
 }
 
 std::vector<dead_event> dead_events::query(dead_filter const& filter, std::size_t limit) const {
-  return table().dead(filter, limit);
+  auto const dead = only_dead(filter);
+  std::vector<dead_event> found;
+  if (!dead) return found;
+  for (auto& r : table().list(*dead, spi::list_order::oldest_first, limit)) {
+    found.push_back({std::move(r.event), r.attempts, r.crashes, std::move(r.last_error), r.done_at});
+  }
+  return found;
 }
 
-std::uint64_t dead_events::count(dead_filter const& filter) const { return table().count_dead(filter); }
+std::uint64_t dead_events::count(dead_filter const& filter) const {
+  auto const dead = only_dead(filter);
+  return dead ? table().count(*dead, UINT64_MAX) : 0;
+}
 
 bool dead_events::replay(std::string_view event_id) const {
-  bool const done = table().replay(event_id);
+  bool const done = table().replay({.ids = {std::string{event_id}}}, 1) > 0;
   if (done && replayed_) replayed_();
   return done;
 }
 
 std::uint64_t dead_events::replay_all(dead_filter const& filter, std::size_t batch) const {
+  auto dead = only_dead(filter);
+  if (!dead) return 0;
   auto const began = table().now();
+  dead->died_by = std::min(dead->died_by.value_or(began), began);
   std::uint64_t total = 0;
   try {
     for (std::size_t n = batch; n == batch && batch > 0; total += n) {
-      n = table().replay_some(filter, began, batch);
+      n = table().replay(*dead, batch);
       if (n > 0 && replayed_) replayed_();
     }
   } catch (error const& e) {

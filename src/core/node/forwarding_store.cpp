@@ -14,9 +14,12 @@ forwarding_store::~forwarding_store() = default;
 store_capabilities forwarding_store::capabilities() const noexcept { return to_->capabilities(); }
 inspector& forwarding_store::inspect() { return to_->inspect(); }
 
-void forwarding_store::insert(transaction_ref tx, std::span<insertion const> rows) { to_->insert(tx, rows); }
+void forwarding_store::insert(transaction_ref tx, std::span<insertion const> rows,
+                              std::shared_ptr<insert_receipt> const& receipt) {
+  to_->insert(tx, rows, receipt);
+}
 claim_reply forwarding_store::claim(claim_request const& request) { return to_->claim(request); }
-std::vector<bool> forwarding_store::settle(std::span<settlement const> items) { return to_->settle(items); }
+settle_reply forwarding_store::settle(std::span<settlement const> items) { return to_->settle(items); }
 std::vector<bool> forwarding_store::renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) {
   return to_->renew(rows, lease);
 }
@@ -29,21 +32,36 @@ std::unique_ptr<dispatch_lock> forwarding_store::try_dispatch_lock(std::string_v
 }
 void forwarding_store::heartbeat(node_row const& node) { to_->heartbeat(node); }
 void forwarding_store::retire(std::string_view incarnation) { to_->retire(incarnation); }
-std::vector<route_pause> forwarding_store::pauses() { return to_->pauses(); }
+table_settings forwarding_store::settings() { return to_->settings(); }
 bool forwarding_store::pause(route_pause const& what) { return to_->pause(what); }
 bool forwarding_store::resume(route_pause const& what) { return to_->resume(what); }
-std::size_t forwarding_store::ignored_pauses() noexcept { return to_->ignored_pauses(); }
 
 std::size_t forwarding_store::purge(purge_request const& request) { return to_->purge(request); }
 std::size_t forwarding_store::purge_by_age(age_purge_request const& request) { return to_->purge_by_age(request); }
-std::vector<dead_event> forwarding_store::dead(dead_filter const& filter, std::size_t limit) {
-  return to_->dead(filter, limit);
+std::vector<row_view> forwarding_store::list(event_filter const& filter, list_order order, std::size_t limit) {
+  return to_->list(filter, order, limit);
 }
-std::uint64_t forwarding_store::count_dead(dead_filter const& filter) { return to_->count_dead(filter); }
-bool forwarding_store::replay(std::string_view id) { return to_->replay(id); }
-std::size_t forwarding_store::replay_some(dead_filter const& filter, instant died_by, std::size_t limit) {
-  return to_->replay_some(filter, died_by, limit);
+std::uint64_t forwarding_store::count(event_filter const& filter, std::uint64_t up_to) {
+  return to_->count(filter, up_to);
 }
+std::size_t forwarding_store::cancel(event_filter const& filter, std::string_view reason, std::size_t limit) {
+  return to_->cancel(filter, reason, limit);
+}
+std::size_t forwarding_store::replay(event_filter const& filter, std::size_t limit) {
+  return to_->replay(filter, limit);
+}
+std::size_t forwarding_store::discard(event_filter const& filter, std::size_t limit) {
+  return to_->discard(filter, limit);
+}
+std::size_t forwarding_store::purge(event_filter const& filter, std::size_t limit) { return to_->purge(filter, limit); }
+std::int64_t forwarding_store::begin_audit(audit_entry const& entry) { return to_->begin_audit(entry); }
+bool forwarding_store::end_audit(std::int64_t id, std::uint64_t changed) { return to_->end_audit(id, changed); }
+std::vector<audit_entry> forwarding_store::audit(std::size_t limit) { return to_->audit(limit); }
+std::vector<event_type_counts> forwarding_store::event_types() { return to_->event_types(); }
+std::vector<parked_key> forwarding_store::parked_keys(std::size_t limit) { return to_->parked_keys(limit); }
+std::size_t forwarding_store::heal(std::size_t limit) { return to_->heal(limit); }
+void forwarding_store::set_keyed(bool keyed) { to_->set_keyed(keyed); }
+std::vector<finding> forwarding_store::findings() { return to_->findings(); }
 
 instant forwarding_store::now() { return to_->now(); }
 std::uint64_t forwarding_store::change_counter() noexcept { return to_->change_counter(); }

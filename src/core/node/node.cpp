@@ -75,7 +75,7 @@ std::size_t node::purge_once() { return alive(core_).purge_once(); }
 
 bool node::pause(route_pause const& what) { return alive(core_).pause(what); }
 bool node::resume(route_pause const& what) { return alive(core_).resume(what); }
-std::vector<route_pause> node::paused() const { return alive(core_).store().pauses(); }
+std::vector<route_pause> node::paused() const { return alive(core_).store().settings().pauses; }
 
 std::size_t node::run_until_idle() { return alive(runtime_).run_until_idle(); }
 
@@ -87,9 +87,7 @@ dead_events node::dead_events() const {
                                  }};
 }
 
-node_counters node::counters() const {
-  return alive(core_).with_engine_quietly([](core::engine& e) { return e.counters(); });
-}
+node_counters node::counters() const { return alive(core_).counters(); }
 
 node_health node::health() const {
   node_health h;

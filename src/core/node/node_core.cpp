@@ -136,6 +136,7 @@ void node_core::apply(settle_request const& sent, settle_reply const& reply) {
       e.apply_settle_failure(sent, *reply.failure, now());
     } else {
       e.apply_settled(sent, reply.applied, now());
+      if (reply.unblocked > 0) e.wake();
     }
   });
 }
@@ -147,8 +148,12 @@ void node_core::apply(renew_request const& sent, renew_reply const& reply) {
       return;
     }
     e.apply_renewed(sent, reply.kept, now());
-    if (reply.pauses) e.set_pauses_if(sent.pauses_version, *reply.pauses);
-    if (reply.pauses) e.note_ignored_pauses(store().ignored_pauses());
+    if (reply.settings) {
+      e.set_pauses_if(sent.pauses_version, reply.settings->pauses);
+      e.note_ignored_pauses(reply.settings->ignored_pauses);
+      auto const refused = refusal(*reply.settings);
+      e.set_refusal(refused ? refused->what() : "");
+    }
     if (reply.doubts_released) e.apply_doubts_released(sent, now());
     if (reply.rest) {
       e.apply_heartbeat_failure(*reply.rest);
@@ -163,13 +168,51 @@ std::weak_ptr<dispatch_lock> node_core::held_lock() {
   return dispatch_lock_;
 }
 
-node_row node_core::self(std::uint64_t held) const {
+node_row node_core::self(std::uint64_t held) {
+  std::unique_lock lock{mutex_};
+  auto const c = engine_.counters();
+  auto const active = engine_.active();
+  auto reason = engine_.unhealthy();
+  auto const holder = dispatch_lock_;
+  lock.unlock();
+  std::vector<std::string> routes;
+  for (auto const& [type, by_aggregate] : settings_.routes->by_type) {
+    for (auto const& [aggregate, route] : by_aggregate) routes.push_back(route.name);
+  }
+  std::ranges::sort(routes);
   return {.incarnation = settings_.incarnation,
           .name = settings_.name,
           .version = std::string{version()},
           .mode = settings_.mode,
           .lease = settings_.lease.duration,
-          .held = held};
+          .held = held,
+          .active = active,
+          .reason = std::move(reason),
+          .lock_key = holder ? holder->key() : std::string{},
+          .done = c.delivered,
+          .failed = c.failed,
+          .dead = c.dead + c.claimed_dead,
+          .erased = store().capabilities().keeps_done_rows ? 0 : c.delivered,
+          .routes = std::move(routes)};
+}
+
+node_counters node_core::counters() {
+  auto c = with_engine_quietly([](engine& e) { return e.counters(); });
+  if (!store().capabilities().keeps_done_rows) c.erased = c.delivered;
+  return c;
+}
+
+std::optional<error> node_core::refusal(table_settings const& table) const {
+  if (table.oldest_library > schema_version) {
+    return error{errc::store_failure, "the table needs a library with schema version " +
+                                          std::to_string(table.oldest_library) + " or later, and this one has " +
+                                          std::to_string(schema_version) + ": use a newer library"};
+  }
+  if (table.keyed && settings_.mode != node_mode::writer_only) {
+    return error{errc::mode_conflict, "the table keeps an order per key, and a node of mode " +
+                                          std::string{name(settings_.mode)} + " would break it"};
+  }
+  return std::nullopt;
 }
 
 result node_core::unroutable_answer(event const& e) const {
@@ -178,29 +221,30 @@ result node_core::unroutable_answer(event const& e) const {
   return dead{why};
 }
 
-void node_core::load_pauses() {
-  for (bool set = false; !set;) {
+std::optional<error> node_core::load_settings() {
+  while (true) {
     auto const version = with_engine([](engine& e) { return e.pauses_version(); });
-    auto pauses = store().pauses();
-    auto const ignored = store().ignored_pauses();
-    set = with_engine([&](engine& e) {
-      e.note_ignored_pauses(ignored);
-      return e.set_pauses_if(version, std::move(pauses));
+    auto table = store().settings();
+    auto refused = refusal(table);
+    bool const set = with_engine([&](engine& e) {
+      e.note_ignored_pauses(table.ignored_pauses);
+      return e.set_pauses_if(version, std::move(table.pauses));
     });
+    if (set) return refused;
   }
 }
 
 bool node_core::pause(route_pause const& what) {
   check_pause(what);
   bool const changed = store().pause(what);
-  load_pauses();
+  load_settings();
   return changed;
 }
 
 bool node_core::resume(route_pause const& what) {
   check_pause(what);
   bool const changed = store().resume(what);
-  load_pauses();
+  load_settings();
   return changed;
 }
 

@@ -64,8 +64,8 @@ class node_core : public std::enable_shared_from_this<node_core> {
 
   std::vector<event_id> write(transaction_ref tx, std::span<event const> events);
 
-  // Pauses of routes, kept in the store for every node. Throw `error`.
-  void load_pauses();
+  // What the table says to every node. Throw `error`.
+  std::optional<error> load_settings();  ///< Returns the reason if this node may not work on the table.
   bool pause(route_pause const& what);
   bool resume(route_pause const& what);
 
@@ -79,7 +79,10 @@ class node_core : public std::enable_shared_from_this<node_core> {
   void remember(ticket& t, std::string&& progress) noexcept;  ///< Keeps what a call has done so far.
 
   void say(log_level level, std::string_view text, std::string_view kind = {}) noexcept;
-  [[nodiscard]] node_row self(std::uint64_t held) const;
+  [[nodiscard]] node_row self(std::uint64_t held);  ///< What a heartbeat tells about this node.
+
+  /// The engine's counters, and what the store adds to them.
+  [[nodiscard]] node_counters counters();
   [[nodiscard]] std::weak_ptr<dispatch_lock> held_lock();
 
   // ---- Workers, or code that steps the node instead of threads ----
@@ -182,6 +185,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   void wait_for_answer(std::shared_ptr<async_call> const& call, std::size_t begun) noexcept;
   void enqueue_answer(answer_entry& call) noexcept;
   [[nodiscard]] verdict final_verdict(async_call& call) noexcept;
+  [[nodiscard]] std::optional<error> refusal(table_settings const& table) const;
   [[nodiscard]] result unroutable_answer(event const& e) const;
 
   // Tells the engine if the dispatch lock was lost. No round trip.

@@ -106,10 +106,10 @@ void runtime::run(node_thread& l, void (runtime::*body)()) {
   });
 }
 
-// What is paused must be known before the first claim.
+// The node must know before the first claim what is paused, and whether it may work on the table at all.
 void runtime::open_engine() {
   try {
-    core_->load_pauses();
+    if (auto const refused = core_->load_settings()) throw *refused;
   } catch (...) {
     core_->store().retire(core_->settings().incarnation);
     throw;

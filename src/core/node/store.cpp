@@ -1,7 +1,17 @@
+#include <algorithm>
+#include <outbox/error.hpp>
 #include <outbox/spi/store.hpp>
 #include <outbox/store.hpp>
 
 namespace outbox::inline v0 {
+namespace {
+
+[[noreturn]] void unsupported(spi::store const& s, std::string_view function) {
+  throw error{errc::unsupported,
+              "a store of kind '" + std::string{s.capabilities().kind} + "' has no " + std::string{function} + "()"};
+}
+
+}  // namespace
 
 inspector::~inspector() = default;
 store::~store() = default;
@@ -29,4 +39,37 @@ std::string_view name(node_mode m) noexcept {
   return "?";
 }
 
+namespace spi {
+
+std::string key_of(event const& e) {
+  if (!e.ordering_key().empty()) return "=" + e.ordering_key();
+  if (e.aggregate_id().empty()) return {};
+  auto const& type = e.aggregate_type();
+  auto const characters =
+      std::ranges::count_if(type, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
+  return std::to_string(characters) + ":" + type + e.aggregate_id();
+}
+
+std::vector<row_view> store::list(event_filter const& /*filter*/, list_order /*order*/, std::size_t /*limit*/) {
+  unsupported(*this, "list");
+}
+std::uint64_t store::count(event_filter const& /*filter*/, std::uint64_t /*up_to*/) { unsupported(*this, "count"); }
+std::size_t store::cancel(event_filter const& /*filter*/, std::string_view /*reason*/, std::size_t /*limit*/) {
+  unsupported(*this, "cancel");
+}
+std::size_t store::replay(event_filter const& /*filter*/, std::size_t /*limit*/) { unsupported(*this, "replay"); }
+std::size_t store::discard(event_filter const& /*filter*/, std::size_t /*limit*/) { unsupported(*this, "discard"); }
+std::size_t store::purge(event_filter const& /*filter*/, std::size_t /*limit*/) {
+  unsupported(*this, "purge by filter");
+}
+std::int64_t store::begin_audit(audit_entry const& /*entry*/) { unsupported(*this, "begin_audit"); }
+bool store::end_audit(std::int64_t /*id*/, std::uint64_t /*changed*/) { unsupported(*this, "end_audit"); }
+std::vector<audit_entry> store::audit(std::size_t /*limit*/) { unsupported(*this, "audit"); }
+std::vector<event_type_counts> store::event_types() { unsupported(*this, "event_types"); }
+std::vector<parked_key> store::parked_keys(std::size_t /*limit*/) { unsupported(*this, "parked_keys"); }
+std::size_t store::heal(std::size_t /*limit*/) { unsupported(*this, "heal"); }
+void store::set_keyed(bool /*keyed*/) { unsupported(*this, "set_keyed"); }
+std::vector<finding> store::findings() { unsupported(*this, "findings"); }
+
+}  // namespace spi
 }  // namespace outbox::inline v0

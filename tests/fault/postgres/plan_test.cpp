@@ -20,7 +20,7 @@ TEST_F(PostgresServer, ClaimsUseTheIndexOfWhatIsDue) {
   fill(1, "0", 30'000);
   fill(0, "1 day", 10'000);
   fill(2, "-1 s", 1'000);
-  auto const sql = postgres::set_statements({.schema = db.schema()});
+  auto const sql = postgres::set_statements({.schema = db.schema()}, done_rows::keep);
   for (auto const* const analyse : {"", "ANALYZE "}) {
     if (*analyse != '\0') db.execute(analyse + db.table());
     db.execute("DISCARD ALL");
@@ -34,14 +34,14 @@ TEST_F(PostgresServer, ClaimsUseTheIndexOfWhatIsDue) {
     auto const plan = [&](std::string const& call) { return db.ask("EXPLAIN (FORMAT JSON) EXECUTE " + call); };
     for (auto const* const from : {"NULL, '{}', NULL", "now(), '{a}', NULL", "NULL, '{}', 10000000"}) {
       auto const due = plan("due(51, 0, 0, '{}', '{}', 0, " + std::string{from} + ")");
-      EXPECT_THAT(due, HasSubstr("outbox_event_due"));
+      EXPECT_THAT(due, HasSubstr("outbox_event_ready"));
       EXPECT_THAT(due, HasSubstr("Index Cond")) << from;
       EXPECT_THAT(due, ::testing::Not(HasSubstr("\"Sort\"")));
       EXPECT_THAT(due, ::testing::Not(HasSubstr("Seq Scan")));
     }
-    EXPECT_THAT(plan("ahead"), HasSubstr("outbox_event_due"));
+    EXPECT_THAT(plan("ahead"), HasSubstr("outbox_event_ready"));
     auto const beside = plan("beside('{a}', '{}')");
-    EXPECT_THAT(beside, HasSubstr("outbox_event_due"));
+    EXPECT_THAT(beside, HasSubstr("outbox_event_ready"));
     EXPECT_THAT(beside, ::testing::Not(HasSubstr("\"Sort\"")));
     EXPECT_THAT(plan("take('t', 1, '{a,b}')"), HasSubstr("outbox_event_pkey"));
     EXPECT_THAT(plan("done('{a,b}', '{t,t}', '{NULL,NULL}')"), HasSubstr("outbox_event_pkey"));
@@ -100,14 +100,14 @@ TEST_F(PostgresServer, ClaimsInOrderUseTheirIndex) {
   EXPECT_THAT(said, IsEmpty());
   db.execute("SET plan_cache_mode = force_generic_plan");
   for (auto const setting : postgres::plan_settings) db.execute("SET " + std::string{setting});
-  auto const sql = postgres::set_statements({.schema = db.schema()});
+  auto const sql = postgres::set_statements({.schema = db.schema()}, done_rows::keep);
   db.execute("PREPARE in_order AS " + sql.in_order);
   db.execute("PREPARE due AS " + sql.due);
   auto const plan = db.ask("EXPLAIN (FORMAT JSON) EXECUTE in_order(51, '{}', '{}')");
   EXPECT_THAT(plan, HasSubstr("outbox_event_in_order"));
   EXPECT_THAT(plan, ::testing::Not(HasSubstr("\"Sort\"")));
   EXPECT_THAT(db.ask("EXPLAIN (FORMAT JSON) EXECUTE due(51, 0, 0, '{}', '{}', 0, NULL, '{}', NULL)"),
-              HasSubstr("outbox_event_due"));
+              HasSubstr("outbox_event_ready"));
 }
 
 }  // namespace

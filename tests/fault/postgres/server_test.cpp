@@ -36,7 +36,7 @@ TEST_F(PostgresServer, TheStoresOwnStatementsAreParsedOncePerSession) {
     row_handle const handle = rows[0].handle;
     EXPECT_TRUE(s->backend().renew(std::span{&handle, 1}, 30s).at(0));
     settlement const done{.row = handle};
-    EXPECT_TRUE(s->backend().settle(std::span{&done, 1}).at(0));
+    EXPECT_TRUE(s->backend().settle(std::span{&done, 1}).applied.at(0));
   };
   round(0);
   auto const parsed = proxy.parsed();

@@ -320,7 +320,7 @@ TEST_F(Foreign, I1_AnInstantThatCannotBeReadMakesARowDead) {
     EXPECT_EQ(store->inspect().find("a")->status, event_status::dead);
     EXPECT_THAT(store->inspect().find("a")->last_error, ::testing::HasSubstr("is not an instant")) << wrong;
   }
-  EXPECT_EQ(store->backend().replay_some({}, store->now(), 10), 1U);
+  EXPECT_EQ(store->backend().replay({}, 10), 1U);
   EXPECT_EQ(store->backend().claim({.token = "n/2", .lease = 30s}).rows.size(), 1U) << "a replay is due now";
 }
 
@@ -356,7 +356,7 @@ TEST_P(ForeignForm, ARowIsDueAtItsInstantInAnyForm) {
   ASSERT_EQ(reply.rows.size(), 1U);
   EXPECT_EQ(reply.rows[0].handle.id, "a");
   settlement const done{.row = reply.rows[0].handle};
-  EXPECT_TRUE(store->backend().settle(std::span{&done, 1}).at(0));
+  EXPECT_TRUE(store->backend().settle(std::span{&done, 1}).applied.at(0));
 }
 
 TEST_F(ForeignInstant, ARowIsDueAtItsInstantAlsoInOrder) {

@@ -60,13 +60,14 @@ class Schema : public ::testing::Test {
 TEST_F(Schema, IsCreatedOnceAndLeftAlone) {
   EXPECT_EQ(sqlite::migrate(path).change, migration::kind::created);
   EXPECT_EQ(sqlite::migrate(path).change, migration::kind::nothing);
-  EXPECT_EQ(text("SELECT value FROM outbox_meta WHERE name = 'schema_version'"), "1\n");
+  EXPECT_EQ(text("SELECT value FROM outbox_meta WHERE name = 'schema_version'"), "2\n");
 }
 
 TEST_F(Schema, ANewerVersionIsRefused) {
   sqlite::migrate(path);
-  sqlite::connection{path}.execute("UPDATE outbox_meta SET value = '7' WHERE name = 'schema_version'");
-  EXPECT_THAT(refusal(), HasSubstr("schema version 7, this library knows up to 1"));
+  sqlite::connection{path}.execute(
+      "UPDATE outbox_meta SET value = '7' WHERE name IN ('schema_version', 'oldest_library')");
+  EXPECT_THAT(refusal(), HasSubstr("schema version 7, this library knows up to 2"));
   EXPECT_THROW(sqlite::migrate(path), error);
 }
 
@@ -187,7 +188,7 @@ TEST_F(Schema, ATableWhoseMetaIsGoneIsNotAdopted) {
 TEST_F(Schema, ATableNamedLikeOursBringsItsOwnCompanions) {
   sqlite::migrate(path, {.table = "outbox_event2"});
   EXPECT_EQ(text("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'outbox%' ORDER BY name"),
-            "outbox_event2\noutbox_event2_meta\noutbox_event2_node\n");
+            "outbox_event2\noutbox_event2_audit\noutbox_event2_meta\noutbox_event2_node\n");
 }
 
 TEST_F(Schema, I11_ADatabaseMayBeUtf16Inside) {
@@ -207,7 +208,7 @@ TEST_F(Schema, I11_ADatabaseMayBeUtf16Inside) {
   EXPECT_EQ(reply.rows[0].event.type(), "häuser");
   EXPECT_EQ(reply.rows[0].event.payload(), "\"é\"");
   settlement const done{.row = reply.rows[0].handle};
-  EXPECT_TRUE(s->backend().settle(std::span{&done, 1}).at(0));
+  EXPECT_TRUE(s->backend().settle(std::span{&done, 1}).applied.at(0));
 }
 
 TEST_F(Schema, AnotherTableOfThatNameIsRefusedAndUntouched) {
@@ -265,18 +266,16 @@ TEST_F(Schema, R8_StatementsGoThroughTheirIndex) {
     EXPECT_THAT(p, ::testing::Not(HasSubstr("SCAN"))) << sql;
     EXPECT_THAT(p, ::testing::Not(HasSubstr("TEMP B-TREE"))) << sql;
   };
-  searches(r.due, "USING INDEX outbox_event_due (<expr>>? AND <expr><?)");
-  searches(r.next_due, "USING INDEX outbox_event_due (<expr>>?)");
-  searches(r.release, "USING INDEX outbox_event_due (<expr>>? AND <expr><?)");
-  searches(d.expire_others, "USING INDEX outbox_event_due (<expr>>?)");
+  searches(r.due, "USING INDEX outbox_event_ready (<expr>>? AND <expr><?)");
+  searches(r.next_due, "USING INDEX outbox_event_ready (<expr>>?)");
+  searches(r.release, "USING INDEX outbox_event_ready (<expr>>? AND <expr><?)");
+  searches(d.expire_others, "USING INDEX outbox_event_ready (<expr>>?)");
   searches(r.take, "USING INTEGER PRIMARY KEY");
   searches(r.settle_done, "USING INTEGER PRIMARY KEY");
   searches(r.renew, "USING INTEGER PRIMARY KEY");
   auto const foreign = plan(sqlite::foreign_statements({}).find);
   EXPECT_THAT(foreign, HasSubstr("USING INDEX outbox_event_foreign"));
   EXPECT_THAT(foreign, ::testing::Not(HasSubstr("TEMP B-TREE")));
-  EXPECT_THAT(plan(d.dead), HasSubstr("outbox_event_dead"));
-  EXPECT_THAT(plan(d.replay_some), HasSubstr("outbox_event_dead"));
   auto const purge = plan(d.purge);
   EXPECT_THAT(purge, HasSubstr("USING INDEX outbox_event_ended (done_at<?)"));
   EXPECT_THAT(purge, HasSubstr("USING INDEX outbox_event_dead"));

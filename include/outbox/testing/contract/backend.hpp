@@ -68,6 +68,12 @@ class backend {
   /// Replaces the text in which the store keeps its pauses, as another program would. False if there is no such text.
   virtual bool overwrite_pauses(std::string const& /*text*/) { return false; }
 
+  /// Notes on a row that it waits for another row of its key, as a claim that keeps an order per key does. Only called
+  /// if `capabilities().keys`.
+  virtual void block(std::string const& id) {
+    foreign("UPDATE {table} SET blocked = true WHERE event_id = '" + id + "'");
+  }
+
   /// Returns the column locked_at as other programs see it, as text that sorts by time. Empty if there is no column.
   virtual std::string locked_at(std::string const& /*id*/) { return {}; }
 };

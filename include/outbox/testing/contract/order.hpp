@@ -142,7 +142,7 @@ TYPED_TEST(Order, AReplayedRowComesInItsOldPlace) {
   this->put({"a", "b"});
   auto const a = this->first_of("n/1");
   this->settle(a, outcome::dead, {.error = "no"});
-  this->s().replay("a");
+  ASSERT_EQ(this->s().replay({.ids = {"a"}}, 1), 1U);
   EXPECT_THAT(this->ids(this->in_order("n/2")), ElementsAre("a", "b"));
 }
 
@@ -179,14 +179,15 @@ class Pause : public StoreContract<Backend> {
 TYPED_TEST_SUITE(Pause, Stores, store_name);
 
 TYPED_TEST(Pause, IsKeptByTheStore) {
-  EXPECT_THAT(this->s().pauses(), IsEmpty());
+  EXPECT_THAT(this->s().settings().pauses, IsEmpty());
   EXPECT_TRUE(this->s().pause({"mail", ""}));
   EXPECT_FALSE(this->s().pause({"mail", ""})) << "it was so before";
   EXPECT_TRUE(this->s().pause({"mail", "user \"x\"\n"}));
-  EXPECT_THAT(this->s().pauses(), UnorderedElementsAre(route_pause{"mail", ""}, route_pause{"mail", "user \"x\"\n"}));
+  EXPECT_THAT(this->s().settings().pauses,
+              UnorderedElementsAre(route_pause{"mail", ""}, route_pause{"mail", "user \"x\"\n"}));
   EXPECT_TRUE(this->s().resume({"mail", ""}));
   EXPECT_FALSE(this->s().resume({"mail", ""}));
-  EXPECT_THAT(this->s().pauses(), ElementsAre(route_pause{"mail", "user \"x\"\n"}));
+  EXPECT_THAT(this->s().settings().pauses, ElementsAre(route_pause{"mail", "user \"x\"\n"}));
 }
 
 TYPED_TEST(Pause, NamesThatNoEventCanHaveAreRefused) {
@@ -202,24 +203,24 @@ TYPED_TEST(Pause, NamesThatNoEventCanHaveAreRefused) {
     }
     EXPECT_FALSE(this->s().resume(p));
   }
-  EXPECT_THAT(this->s().pauses(), IsEmpty());
+  EXPECT_THAT(this->s().settings().pauses, IsEmpty());
 }
 
 TYPED_TEST(Pause, InvalidEntriesAreIgnored) {
   auto const entries =
       R"([{"event_type":"a\u0000b","aggregate_type":""}, {"event_type":""}, {"event_type":7}, "mail", {"event_type":"mail"}])";
   if (!this->backend_.overwrite_pauses(entries)) GTEST_SKIP() << no_text_of_pauses;
-  EXPECT_THAT(this->s().pauses(), ElementsAre(route_pause{"mail", ""}));
-  EXPECT_EQ(this->s().ignored_pauses(), 4U);
+  EXPECT_THAT(this->s().settings().pauses, ElementsAre(route_pause{"mail", ""}));
+  EXPECT_EQ(this->s().settings().ignored_pauses, 4U);
   this->put_type("m", "mail");
   this->put_type("o", "order");
-  EXPECT_THAT(this->ids(this->claim_without(this->s().pauses())), ElementsAre("o"));
+  EXPECT_THAT(this->ids(this->claim_without(this->s().settings().pauses)), ElementsAre("o"));
   this->backend_.overwrite_pauses("{not json");
-  EXPECT_THAT(this->s().pauses(), IsEmpty());
-  EXPECT_EQ(this->s().ignored_pauses(), 1U);
+  EXPECT_THAT(this->s().settings().pauses, IsEmpty());
+  EXPECT_EQ(this->s().settings().ignored_pauses, 1U);
   EXPECT_TRUE(this->s().pause({"order", ""})) << "and what makes no sense can be replaced";
-  EXPECT_THAT(this->s().pauses(), ElementsAre(route_pause{"order", ""}));
-  EXPECT_EQ(this->s().ignored_pauses(), 0U);
+  EXPECT_THAT(this->s().settings().pauses, ElementsAre(route_pause{"order", ""}));
+  EXPECT_EQ(this->s().settings().ignored_pauses, 0U);
 }
 
 TYPED_TEST(Pause, APairOfNamesIsNotAnotherPair) {

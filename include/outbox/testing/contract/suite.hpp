@@ -79,7 +79,7 @@ class StoreContract : public ::testing::Test {
   bool settle(row_handle const& row, outcome what, settlement extra = {}) {
     extra.row = row;
     extra.outcome = what;
-    return s().settle(std::span{&extra, 1}).at(0);
+    return s().settle(std::span{&extra, 1}).applied.at(0);
   }
   bool renew(row_handle const& row, std::chrono::milliseconds by = lease) {
     return s().renew(std::span{&row, 1}, by).at(0);

@@ -1,0 +1,185 @@
+// What a table says about itself: settings, nodes, audit, event types, findings, capabilities.
+#pragma once
+
+#include <outbox/testing/contract/suite.hpp>
+
+namespace outbox::contract {
+
+template <class Backend>
+class Table : public StoreContract<Backend> {};
+TYPED_TEST_SUITE(Table, Stores, store_name);
+
+TYPED_TEST(Table, ItsSettingsAllowThisLibrary) {
+  auto const t = this->s().settings();
+  EXPECT_LE(t.oldest_library, schema_version);
+  EXPECT_GE(t.oldest_library, 1);
+  EXPECT_FALSE(t.keyed);
+  EXPECT_THAT(t.pauses, IsEmpty());
+  EXPECT_EQ(t.ignored_pauses, 0U);
+}
+
+TYPED_TEST(Table, TheKeyedMarkCanBeSetAndRemoved) {
+  if (!this->s().capabilities().keys) GTEST_SKIP() << "this store keeps no order per key";
+  this->s().set_keyed(true);
+  EXPECT_TRUE(this->s().settings().keyed);
+  this->s().set_keyed(true);
+  this->s().set_keyed(false);
+  EXPECT_FALSE(this->s().settings().keyed);
+}
+
+TYPED_TEST(Table, ANodeTellsWhatItDoes) {
+  node_row const node{.incarnation = "h:1:x",
+                      .name = "n",
+                      .version = "9.9",
+                      .mode = node_mode::ordered,
+                      .lease = lease,
+                      .held = 3,
+                      .active = true,
+                      .reason = "the \"reason\"",
+                      .lock_key = "42",
+                      .done = 10,
+                      .failed = 20,
+                      .dead = 30,
+                      .erased = 40,
+                      .routes = {"a, b", "c\"d"}};
+  auto const before = this->s().now();
+  this->s().heartbeat(node);
+  auto const nodes = this->s().inspect().nodes();
+  ASSERT_THAT(nodes, SizeIs(1));
+  auto const& n = nodes[0];
+  EXPECT_EQ(n.mode, node_mode::ordered);
+  EXPECT_EQ(n.held, 3U);
+  EXPECT_TRUE(n.active);
+  EXPECT_EQ(n.reason, "the \"reason\"");
+  EXPECT_EQ(n.lock_key, "42");
+  EXPECT_EQ(n.done, 10U);
+  EXPECT_EQ(n.failed, 20U);
+  EXPECT_EQ(n.dead, 30U);
+  EXPECT_EQ(n.erased, 40U);
+  EXPECT_THAT(n.routes, ElementsAre("a, b", "c\"d"));
+  ASSERT_TRUE(n.started_at);
+  EXPECT_GE(*n.started_at, before);
+}
+
+TYPED_TEST(Table, AHeartbeatReplacesEverythingExceptTheStart) {
+  node_row node{.incarnation = "h:1:x", .name = "n", .lease = lease, .active = true, .done = 1, .routes = {"a"}};
+  this->s().heartbeat(node);
+  auto const started = this->s().inspect().nodes().at(0).started_at;
+  node.active = false;
+  node.done = 2;
+  node.routes = {};
+  node.reason = "stands by";
+  this->s().heartbeat(node);
+  auto const n = this->s().inspect().nodes().at(0);
+  EXPECT_FALSE(n.active);
+  EXPECT_EQ(n.done, 2U);
+  EXPECT_EQ(n.reason, "stands by");
+  EXPECT_THAT(n.routes, IsEmpty());
+  EXPECT_EQ(n.started_at, started);
+}
+
+TYPED_TEST(Table, AnAuditEntryBeginsAndEnds) {
+  if (!this->s().capabilities().audit) GTEST_SKIP() << "this store keeps no audit";
+  auto const first =
+      this->s().begin_audit({.who = "ann", .verb = "replay", .filter = "type=x", .reason = "a fix", .matched = 7});
+  auto const second = this->s().begin_audit({.who = "bob", .verb = "cancel"});
+  EXPECT_NE(first, second);
+  EXPECT_TRUE(this->s().end_audit(first, 6));
+  EXPECT_FALSE(this->s().end_audit(first, 1)) << "it has ended";
+  EXPECT_FALSE(this->s().end_audit(second + 100, 1)) << "there is none";
+  auto const all = this->s().audit(10);
+  ASSERT_THAT(all, SizeIs(2));
+  EXPECT_EQ(all[0].id, second) << "the newest first";
+  EXPECT_EQ(all[0].who, "bob");
+  EXPECT_FALSE(all[0].changed);
+  EXPECT_FALSE(all[0].ended_at);
+  EXPECT_EQ(all[1].id, first);
+  EXPECT_EQ(all[1].verb, "replay");
+  EXPECT_EQ(all[1].filter, "type=x");
+  EXPECT_EQ(all[1].reason, "a fix");
+  EXPECT_EQ(all[1].matched, 7U);
+  EXPECT_EQ(all[1].changed, 6U);
+  ASSERT_TRUE(all[1].ended_at);
+  EXPECT_GE(*all[1].ended_at, all[1].at);
+  EXPECT_THAT(this->s().audit(1), SizeIs(1));
+}
+
+TYPED_TEST(Table, EventTypesWithTheirCounts) {
+  if (!this->s().capabilities().event_types) GTEST_SKIP() << "this store does not list event types";
+  EXPECT_THAT(this->s().event_types(), IsEmpty());
+  this->put(event::json("b", "1", {.id = "1", .aggregate = {"order", "1"}}));
+  this->put(event::json("a", "1", {.id = "2"}));
+  this->put(event::json("b", "1", {.id = "3", .aggregate = {"order", "2"}}));
+  this->settle(this->claim_one("n/1"), outcome::dead);
+  auto const types = this->s().event_types();
+  ASSERT_THAT(types, SizeIs(2));
+  EXPECT_EQ(types[0].event_type, "a");
+  EXPECT_EQ(types[0].aggregate_type, global_aggregate);
+  EXPECT_EQ(types[0].counts.created, 1U);
+  EXPECT_EQ(types[1].event_type, "b");
+  EXPECT_EQ(types[1].aggregate_type, "order");
+  EXPECT_EQ(types[1].counts.dead, 1U);
+  EXPECT_EQ(types[1].counts.created, 1U);
+}
+
+TYPED_TEST(Table, FindingsHaveACodeAndAText) {
+  if (!this->s().capabilities().findings) GTEST_SKIP() << "this store has no findings";
+  for (auto const& f : this->s().findings()) {
+    EXPECT_NE(f.code, "");
+    EXPECT_NE(f.text, "");
+  }
+}
+
+TYPED_TEST(Table, CapabilitiesSayWhichFunctionsThereAre) {
+  auto const c = this->s().capabilities();
+  auto const agrees = [](bool bit, char const* what, auto&& call) {
+    bool supported = true;
+    try {
+      call();
+    } catch (error const& e) {
+      supported = e.code() != errc::unsupported;
+    }
+    EXPECT_EQ(supported, bit) << what;
+  };
+  auto& s = this->s();
+  agrees(c.event_filters, "list", [&] { static_cast<void>(s.list({}, list_order::oldest_first, 1)); });
+  agrees(c.event_filters, "count", [&] { static_cast<void>(s.count({}, 1)); });
+  agrees(c.event_filters, "cancel", [&] { s.cancel({}, "", 1); });
+  agrees(c.event_filters, "replay", [&] { s.replay({}, 1); });
+  agrees(c.event_filters, "discard", [&] { s.discard({}, 1); });
+  agrees(c.event_filters, "purge", [&] { s.purge(event_filter{}, 1); });
+  agrees(c.audit, "begin_audit", [&] { s.begin_audit({.who = "a", .verb = "b"}); });
+  agrees(c.audit, "end_audit", [&] { s.end_audit(1, 1); });
+  agrees(c.audit, "audit", [&] { static_cast<void>(s.audit(1)); });
+  agrees(c.event_types, "event_types", [&] { static_cast<void>(s.event_types()); });
+  agrees(c.keys, "parked_keys", [&] { static_cast<void>(s.parked_keys(1)); });
+  agrees(c.keys, "heal", [&] { s.heal(1); });
+  agrees(c.keys, "set_keyed", [&] { s.set_keyed(false); });
+  agrees(c.keys, "receipt", [&] {
+    auto tx = this->backend_.begin();
+    auto const e = json_event("receipt");
+    insertion const row{&e};
+    s.insert(tx->ref(), std::span{&row, 1}, std::make_shared<insert_receipt>());
+    tx->commit();
+  });
+  agrees(c.findings, "findings", [&] { static_cast<void>(s.findings()); });
+}
+
+// `done_rows::erase`: what that changes.
+TYPED_TEST(Table, AnErasedRowIsGone) {
+  this->put({"a"});
+  auto const held = this->claim_one("n/1");
+  EXPECT_TRUE(this->settle(held, outcome::delivered));
+  EXPECT_FALSE(this->settle(held, outcome::delivered)) << "a second settlement finds nothing";
+  if (this->s().capabilities().keeps_done_rows) {
+    EXPECT_EQ(this->row("a").status, event_status::delivered);
+    EXPECT_THROW(this->put({"a"}), error) << "its id is taken";
+    return;
+  }
+  EXPECT_FALSE(this->s().inspect().find("a")) << "nothing tells it from an event that was never written";
+  EXPECT_EQ(this->s().inspect().counts().done, 0U);
+  this->put({"a"});
+  EXPECT_THAT(this->ids(this->claim("n/2")), ElementsAre("a")) << "written again it is delivered again";
+}
+
+}  // namespace outbox::contract

@@ -1,0 +1,219 @@
+// What operators do with the memory store: rows by filter, audit, event types, keys, settings of the table.
+#include <algorithm>
+#include <outbox/error.hpp>
+
+#include "core/base/planted.hpp"
+#include "core/events/names_check.hpp"
+#include "memory/database.hpp"
+#include "memory/rows.hpp"
+
+namespace outbox::inline v0::memory {
+
+using core::has_bug;
+using core::planted_bug;
+
+void database::revive(row_view& row, instant now) {
+  update(row, [&](row_view& r) {
+    r.status = event_status::created;
+    r.attempts = 0;
+    r.crashes = 0;
+    r.available_at = now;
+    r.done_at.reset();
+    r.last_error.clear();
+  });
+}
+
+spi::table_settings database::settings() {
+  std::lock_guard const lock{mutex_};
+  return settings_;
+}
+
+bool database::pause(route_pause const& what) {
+  core::check_pause(what);
+  std::lock_guard const lock{mutex_};
+  auto& pauses = settings_.pauses;
+  if (std::ranges::find(pauses, what) != pauses.end()) return false;
+  pauses.push_back(what);
+  return true;
+}
+
+bool database::resume(route_pause const& what) {
+  std::lock_guard const lock{mutex_};
+  return std::erase(settings_.pauses, what) > 0;
+}
+
+// The numbers of the first rows that match and that `wanted` accepts.
+std::vector<std::int64_t> database::select(event_filter const& filter, std::size_t limit,
+                                           std::function<bool(row_view const&)> const& wanted) {
+  auto const at = now();
+  std::vector<std::int64_t> found;
+  for (auto const& [seq, row] : rows_) {
+    if (found.size() >= limit) break;
+    if (wanted(row) && matches(row, filter, at)) found.push_back(seq);
+  }
+  return found;
+}
+
+std::vector<row_view> database::list(event_filter const& filter, spi::list_order order, std::size_t limit) {
+  std::lock_guard const lock{mutex_};
+  auto const at = now();
+  std::vector<row_view> found;
+  auto const collect = [&](auto begin, auto end) {
+    for (auto r = begin; r != end && found.size() < limit; ++r) {
+      if (matches(r->second, filter, at)) found.push_back(r->second);
+    }
+  };
+  if (order == spi::list_order::oldest_first) {
+    collect(rows_.begin(), rows_.end());
+  } else {
+    collect(rows_.rbegin(), rows_.rend());
+  }
+  return found;
+}
+
+std::uint64_t database::count(event_filter const& filter, std::uint64_t up_to) {
+  std::lock_guard const lock{mutex_};
+  return select(filter, up_to, [](row_view const&) { return true; }).size();
+}
+
+std::size_t database::cancel(event_filter const& filter, std::string_view reason, std::size_t limit) {
+  std::lock_guard const lock{mutex_};
+  auto const at = now();
+  auto const chosen = select(filter, limit, pending);
+  for (auto const seq : chosen) {
+    update(rows_.at(seq), [&](row_view& r) {
+      r.status = event_status::dead;
+      r.done_at = at;
+      r.last_error = reason;
+      r.locked_by.clear();
+      r.lease_until.reset();
+      if (r.blocked) r.blocked = false;
+    });
+  }
+  return chosen.size();
+}
+
+std::size_t database::replay(event_filter const& filter, std::size_t limit) {
+  std::lock_guard const lock{mutex_};
+  auto const chosen = select(filter, limit, [](row_view const& r) {
+    return r.status == event_status::dead ||
+           (r.status == event_status::delivered && has_bug(planted_bug::replay_of_a_done_row));
+  });
+  auto const at = now();
+  for (auto const seq : chosen) revive(rows_.at(seq), at);
+  return chosen.size();
+}
+
+std::size_t database::discard(event_filter const& filter, std::size_t limit) {
+  std::lock_guard const lock{mutex_};
+  auto const at = now();
+  auto const chosen = select(filter, limit, [](row_view const& r) {
+    return r.status == event_status::dead && r.blocked && !spi::key_of(r.event).empty();
+  });
+  for (auto const seq : chosen) rows_.at(seq).blocked.reset();
+  for (auto const seq : chosen) unblock_next(spi::key_of(rows_.at(seq).event), seq, at);
+  return chosen.size();
+}
+
+std::size_t database::purge(event_filter const& filter, std::size_t limit) {
+  std::lock_guard const lock{mutex_};
+  auto const chosen = select(filter, limit, [this](row_view const& r) { return terminal(r) && !parks(r); });
+  for (auto const seq : chosen) erase(seq);
+  return chosen.size();
+}
+
+std::int64_t database::begin_audit(spi::audit_entry const& entry) {
+  std::lock_guard const lock{mutex_};
+  auto& added = audit_.emplace_back(entry);
+  added.id = std::ssize(audit_);
+  added.at = now();
+  added.changed.reset();
+  added.ended_at.reset();
+  return added.id;
+}
+
+bool database::end_audit(std::int64_t id, std::uint64_t changed) {
+  std::lock_guard const lock{mutex_};
+  auto const entry = std::ranges::find(audit_, id, &spi::audit_entry::id);
+  if (entry == audit_.end() || entry->ended_at) return false;
+  entry->changed = changed;
+  entry->ended_at = now();
+  return true;
+}
+
+std::vector<spi::audit_entry> database::audit(std::size_t limit) {
+  std::lock_guard const lock{mutex_};
+  auto const n = static_cast<std::ptrdiff_t>(std::min(limit, audit_.size()));
+  return {audit_.rbegin(), audit_.rbegin() + n};
+}
+
+std::vector<spi::event_type_counts> database::event_types() {
+  std::lock_guard const lock{mutex_};
+  std::map<std::pair<std::string, std::string>, table_counts> types;
+  for (auto const& [seq, r] : rows_) count(types[{r.event.type(), r.event.aggregate_type()}], r.status);
+  std::vector<spi::event_type_counts> result;
+  for (auto const& [names, counts] : types) result.push_back({names.first, names.second, counts});
+  return result;
+}
+
+// The rows in line of each key, by seq.
+std::map<std::string, std::vector<row_view*>> database::lines() {
+  std::map<std::string, std::vector<row_view*>> keys;
+  for (auto& [seq, r] : rows_) {
+    if (auto key = in_line(r) ? spi::key_of(r.event) : std::string{}; !key.empty()) keys[std::move(key)].push_back(&r);
+  }
+  return keys;
+}
+
+std::vector<spi::parked_key> database::parked_keys(std::size_t limit) {
+  std::lock_guard const lock{mutex_};
+  std::vector<spi::parked_key> parked;
+  for (auto const& [key, rows] : lines()) {
+    if (parked.size() >= limit) break;
+    auto const& head = *rows.front();
+    if (head.status != event_status::dead) continue;
+    auto const waiting = std::ranges::count_if(rows, [](row_view const* r) { return pending(*r); });
+    parked.push_back({key, head.event.id(), head.done_at, static_cast<std::uint64_t>(waiting)});
+  }
+  return parked;
+}
+
+std::size_t database::heal(std::size_t limit) {
+  std::lock_guard const lock{mutex_};
+  auto const at = now();
+  std::size_t healed = 0;
+  auto const heal_one = [&](row_view& r) {
+    if (healed >= limit || r.blocked != true || !pending(r)) return;
+    unblock(r, at);
+    ++healed;
+  };
+  for (auto const& [key, rows] : lines()) heal_one(*rows.front());
+  for (auto& [seq, r] : rows_) {
+    if (spi::key_of(r.event).empty()) heal_one(r);  // a row without a key waits for none
+  }
+  return healed;
+}
+
+void database::set_keyed(bool keyed) {
+  std::lock_guard const lock{mutex_};
+  settings_.keyed = keyed;
+}
+
+std::vector<spi::finding> database::findings() {
+  return {{spi::finding::severity::note, "volatile",
+           "The store keeps its rows in memory: events that are not delivered are lost when the process ends."}};
+}
+
+void database::block(std::string_view id) {
+  std::lock_guard const lock{mutex_};
+  auto const seq = by_id_.find(std::string{id});
+  if (seq != by_id_.end()) update(rows_.at(seq->second), [](row_view& r) { r.blocked = true; });
+}
+
+void block(store& s, std::string_view event_id) {
+  auto* const table = dynamic_cast<database*>(&s);
+  if (table == nullptr) throw error{errc::invalid_option, "block() is for a memory store"};
+  table->block(event_id);
+}
+
+}  // namespace outbox::inline v0::memory

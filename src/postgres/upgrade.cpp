@@ -1,0 +1,136 @@
+#include "postgres/upgrade.hpp"
+
+#include <chrono>
+#include <thread>
+
+#include "postgres/driver.hpp"
+#include "postgres/migrate.hpp"
+#include "sql/schema.hpp"
+#include "sql/table_name.hpp"
+
+namespace outbox::inline v0::postgres {
+namespace {
+
+using sql::with_table;
+
+// How often a program that waits for another one's upgrade looks again.
+constexpr std::chrono::milliseconds look_again{20};
+
+// Held for the whole upgrade, which is several transactions. It is asked for and never waited for: a statement that
+// waits holds a snapshot, and CREATE INDEX CONCURRENTLY waits for every snapshot.
+class upgrade_lock {
+ public:
+  upgrade_lock(driver& d, std::string const& name) : d_{d}, name_{"outbox upgrade " + name} {
+    while (!d_.ask<bool>("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", {std::string_view{name_}})
+                .value_or(false)) {
+      std::this_thread::sleep_for(look_again);
+    }
+  }
+  upgrade_lock(upgrade_lock const&) = delete;
+  upgrade_lock& operator=(upgrade_lock const&) = delete;
+  ~upgrade_lock() {
+    try {
+      d_.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", {std::string_view{name_}});
+    } catch (error const&) {  // NOLINT(bugprone-empty-catch): the end of the session gives it back
+    }
+  }
+
+ private:
+  driver& d_;
+  std::string name_;
+};
+
+// Empty if there is no such index, else whether it is valid: CREATE INDEX CONCURRENTLY that fails leaves an invalid
+// one.
+std::optional<bool> index_is_valid(driver& d, options const& o, std::string const& schema, std::string const& suffix) {
+  auto const name = o.table + suffix;
+  auto const on = with_table("outbox_event", o.table, schema);
+  return d.ask<bool>(
+      "SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1) "
+      "AND c.relname = $2",
+      {std::string_view{on}, std::string_view{name}});
+}
+
+class upgrade_steps {
+ public:
+  upgrade_steps(PGconn* c, options const& o, std::string const& schema) : c_{c}, o_{o}, schema_{schema} {}
+
+  // In one transaction. Each statement leaves alone what is there already.
+  void add_columns_and_tables() {
+    begin();
+    run_text(schema_2_sql.substr(0, index_at));
+    commit();
+  }
+
+  [[nodiscard]] bool is_empty() { return !d_.any(with_table("SELECT 1 FROM outbox_event LIMIT 1", o_.table, schema_)); }
+
+  void add_index(bool concurrently) {
+    auto const valid = index_is_valid(d_, o_, schema_, "_ready");
+    if (valid == true) return;
+    if (valid == false) run_text("DROP INDEX CONCURRENTLY " + quoted_index(schema_, o_.table + "_ready"), false);
+    std::string text{schema_2_sql.substr(index_at, schema_2_sql.find(';', index_at) - index_at)};
+    constexpr std::string_view create = "CREATE INDEX IF NOT EXISTS";
+    if (concurrently) text.replace(0, create.size(), "CREATE INDEX CONCURRENTLY");
+    run_text(text);
+  }
+
+  void set_version() { run_text("UPDATE outbox_meta SET value = '2' WHERE name = 'schema_version'"); }
+
+ private:
+  static inline std::size_t const index_at = schema_2_sql.find("CREATE INDEX");
+
+  void begin() { run(c_, "BEGIN ISOLATION LEVEL READ COMMITTED"); }
+  void commit() { run(c_, "COMMIT"); }
+  void run_text(std::string_view text, bool in_table = true) {
+    auto const doing = "cannot upgrade table '" + o_.table + "' in schema '" + schema_ + "' to schema version 2";
+    try {
+      run(c_, in_table ? with_table(text, o_.table, schema_) : std::string{text}, doing);
+    } catch (error const& e) {
+      if (PQtransactionStatus(c_) != PQTRANS_IDLE) result_handle const undone{PQexec(c_, "ROLLBACK")};
+      if (e.sqlstate() != "42501") throw;
+      throw error{e.code(),
+                  std::string{e.what()} +
+                      "; the role must own the table, or another role must call outbox::postgres::migrate() and this "
+                      "one open with .migrate = false",
+                  std::string{e.sqlstate()}};
+    }
+  }
+
+  PGconn* c_;
+  options const& o_;
+  std::string const& schema_;
+  driver d_{c_, prepared::once};
+};
+
+}  // namespace
+
+std::string quoted_index(std::string const& schema, std::string const& index) {
+  return "\"" + schema + "\".\"" + index + "\"";
+}
+
+void upgrade(PGconn* c, options const& o, std::string const& schema) {
+  driver d{c, prepared::once};
+  upgrade_lock const lock{d, schema + "." + o.table};
+  if (sql::read_schema_version(d, {.table = o.table, .schema = schema}) >= sql::schema_version) return;
+  upgrade_steps steps{c, o, schema};
+  steps.add_columns_and_tables();
+  steps.add_index(/*concurrently=*/!steps.is_empty());
+  steps.set_version();
+}
+
+void drop_old_index(PGconn* c, options const& o, std::string const& schema, migration& report) {
+  driver d{c, prepared::once};
+  if (!index_is_valid(d, o, schema, "_due")) return;
+  auto const live = with_table("SELECT 1 FROM outbox_node WHERE started_at IS NULL AND lease_until > clock_timestamp()",
+                               o.table, schema);
+  if (d.any(live)) return;
+  try {
+    run(c, "SET lock_timeout = '2s'");  // it waits for transactions that use the table
+    run(c, "DROP INDEX CONCURRENTLY IF EXISTS " + quoted_index(schema, o.table + "_due"), "cannot drop it");
+  } catch (error const& e) {
+    report.warnings.push_back("no node needs index " + o.table + "_due any more: " + e.what());
+  }
+  run(c, "RESET lock_timeout");
+}
+
+}  // namespace outbox::inline v0::postgres

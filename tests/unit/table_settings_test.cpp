@@ -1,0 +1,162 @@
+// What a table says to its nodes, and what nodes tell about themselves in it.
+#include <outbox/node.hpp>
+#include <outbox/spi/forwarding_store.hpp>
+
+#include "stepper.hpp"
+
+namespace outbox::core {
+namespace {
+
+// A table of a newer library.
+class newer_table final : public forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+  table_settings settings() override {
+    auto t = behind().settings();
+    t.oldest_library = oldest;
+    return t;
+  }
+  int oldest = schema_version + 1;
+};
+
+std::optional<error> refusal_of_start(node n) {
+  try {
+    n.start();
+  } catch (error const& e) {
+    return e;
+  }
+  return std::nullopt;
+}
+
+class TableSettings : public ::testing::Test {
+ protected:
+  table db;
+};
+
+TEST_F(TableSettings, ALibraryThatIsTooOldDoesNotStart) {
+  auto const newer = std::make_shared<newer_table>(db.store);
+  auto const refused = refusal_of_start(multi_node({.store = newer, .log = nullptr}));
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code(), errc::store_failure);
+  EXPECT_THAT(refused->what(), HasSubstr("use a newer library"));
+  EXPECT_THAT(db.store->inspect().nodes(), IsEmpty()) << "it left the table";
+  newer->oldest = schema_version;
+  EXPECT_FALSE(refusal_of_start(multi_node({.store = newer, .log = nullptr})));
+}
+
+TEST_F(TableSettings, ADispatchingNodeDoesNotStartOnAKeyedTable) {
+  db.store->backend().set_keyed(true);
+  auto const code = [](std::optional<error> const& e) { return e ? std::optional{e->code()} : std::nullopt; };
+  EXPECT_EQ(code(refusal_of_start(multi_node({.store = db.store, .log = nullptr}))), errc::mode_conflict);
+  EXPECT_EQ(code(refusal_of_start(single_node({.store = db.store, .log = nullptr}))), errc::mode_conflict);
+  EXPECT_EQ(code(refusal_of_start(ordered({.store = db.store, .log = nullptr}))), errc::mode_conflict);
+  EXPECT_EQ(code(refusal_of_start(writer_only({.store = db.store, .log = nullptr}))), std::nullopt);
+}
+
+TEST_F(TableSettings, ARunningNodeTakesNothingMoreFromATableThatWasMarkedKeyed) {
+  stepper n{db};
+  n.open();
+  db.put("held");
+  n.poll_all();
+  db.store->backend().set_keyed(true);
+  n.advance(8s);
+  ASSERT_TRUE(n.renew());
+  db.put("new");
+  n.poll_all();
+  EXPECT_EQ(db.row("new").locked_by, "");
+  n.commit("written");
+  EXPECT_EQ(db.row("written").locked_by, "") << "its births have no owner";
+  EXPECT_THAT(n.look([](engine& e) { return e.unhealthy(); }), HasSubstr("order per key"));
+  EXPECT_THAT(n.log, ::testing::Contains(HasSubstr("takes no more events")));
+  EXPECT_EQ(n.deliver(), "held") << "it finishes what it has";
+  n.settle();
+  EXPECT_EQ(db.row("held").status, event_status::delivered);
+
+  db.store->backend().set_keyed(false);
+  n.advance(8s);
+  n.renew();
+  n.poll_all();
+  EXPECT_NE(db.row("new").locked_by, "");
+  EXPECT_EQ(n.look([](engine& e) { return e.unhealthy(); }), "");
+}
+
+TEST_F(TableSettings, ANodeTellsWhatItHasDone) {
+  stepper n{db};
+  n.open();
+  for (auto const* id : {"a", "b", "c"}) db.put(id);
+  n.poll_all();
+  n.deliver(done);
+  n.deliver(failed{"no"});
+  n.deliver(dead{"never"});
+  n.settle();
+  n.advance(8s);
+  ASSERT_TRUE(n.renew());
+  auto const nodes = db.store->inspect().nodes();
+  ASSERT_THAT(nodes, SizeIs(1));
+  EXPECT_TRUE(nodes[0].active);
+  EXPECT_EQ(nodes[0].reason, "");
+  EXPECT_EQ(nodes[0].done, 1U);
+  EXPECT_EQ(nodes[0].failed, 1U);
+  EXPECT_EQ(nodes[0].dead, 1U);
+  EXPECT_EQ(nodes[0].erased, 0U) << "the rows of delivered events stay";
+  EXPECT_THAT(nodes[0].routes, ElementsAre("quick", "t"));
+  EXPECT_TRUE(nodes[0].started_at);
+}
+
+TEST_F(TableSettings, ANodeTellsWhyItIsUnhealthy) {
+  stepper n{db};
+  n.open();
+  n.renew();
+  db.store->backend().set_keyed(true);
+  for (int i = 0; i < 2; ++i) {  // it learns of it, then tells
+    n.advance(8s);
+    n.renew();
+  }
+  EXPECT_THAT(db.store->inspect().nodes().at(0).reason, HasSubstr("order per key"));
+}
+
+// Where the rows of delivered events are deleted, the table alone does not add up any more: the nodes tell the rest.
+TEST_F(TableSettings, I13_WithErasedRowsTheCountersAddUp) {
+  db.store = memory::open({.clock = db.clock, .done = done_rows::erase});
+  stepper n{db};
+  n.open();
+  for (int i = 0; i < 10; ++i) db.put("e" + std::to_string(i));
+  n.poll_all();
+  for (int i = 0; i < 6; ++i) n.deliver(done);
+  n.deliver(dead{"never"});
+  n.deliver(failed{"no"});
+  n.settle();
+  n.advance(8s);
+  ASSERT_TRUE(n.renew());
+  auto const node = db.store->inspect().nodes().at(0);
+  auto const c = db.store->inspect().counts();
+  EXPECT_EQ(node.erased, 6U);
+  EXPECT_EQ(node.done, 6U);
+  EXPECT_EQ(n.core->counters().erased, 6U);
+  EXPECT_EQ(c.done, 0U);
+  EXPECT_EQ(10U - node.erased, c.done + c.dead + c.pending());
+  EXPECT_EQ(db.store->backend().purge({.retention = 0s}), 1U) << "the dead row";
+  auto const after = db.store->inspect().counts();
+  EXPECT_EQ(10U - 1U - node.erased, after.done + after.dead + after.pending());
+}
+
+// A claim may say when rows that it left will be free.
+TEST_F(TableSettings, AClaimMaySayWhenToLookAgain) {
+  class impatient final : public forwarding_store {
+   public:
+    using forwarding_store::forwarding_store;
+    claim_reply claim(claim_request const& r) override {
+      auto reply = behind().claim(r);
+      reply.look_again = 20ms;
+      return reply;
+    }
+  };
+  auto core = std::make_shared<node_core>(step_settings(std::make_shared<impatient>(db.store), db.clock));
+  core->with_engine([&](engine& e) { e.open(db.clock->steady()); });
+  for (auto p = core->plan_poll(); p.request; p = core->plan_poll()) core->carry(*p.request);
+  auto const p = core->plan_poll();
+  EXPECT_EQ(p.wake - db.clock->steady(), 20ms);
+}
+
+}  // namespace
+}  // namespace outbox::core
