@@ -262,6 +262,17 @@ void web_and_workers(std::string const& connection) {
   std::printf("two workers and a web process: each event once\n");
 }
 
+// A service that gives out passwords which are valid for minutes would be asked here.
+std::string with_fresh_password(std::string const& target) { return target; }
+
+// docs/how-to/operate-postgres.md: a function opens the store's connections.
+void passwords_that_change(std::string const& target) {
+  auto const connect = [target] { return PQconnectdb(with_fresh_password(target).c_str()); };
+  auto const store = outbox::postgres::open("", {.connect = connect});
+
+  check(store->inspect().counts().dead == 0, "the connections of the pool come from the function too");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -276,6 +287,7 @@ int main(int argc, char** argv) {
     join_your_transaction(connection);
     one_node(connection);
     web_and_workers(connection);
+    passwords_that_change(connection);
     return 0;
   } catch (std::exception const& e) {
     std::printf("does not hold: %s\n", e.what());

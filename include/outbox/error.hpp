@@ -24,7 +24,7 @@ enum class errc {
   unavailable,        ///< The store cannot be reached or is busy; the same call may succeed later.
   commit_in_doubt,    ///< The connection failed during COMMIT: it may or may not have happened.
   store_failure,      ///< The store refused a statement for a reason that a retry will not cure.
-  unsupported,        ///< The store does not have this function; `store_capabilities` says so beforehand.
+  unsupported,        ///< The store cannot do this; `store_capabilities` says so beforehand.
 };
 
 /// "invalid_event", "unavailable", …

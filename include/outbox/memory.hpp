@@ -29,8 +29,15 @@ struct options {
   /// What becomes of the row of a delivered event. Default `keep`: it stays until it is purged.
   done_rows done = done_rows::keep;
 
-  /// Called at every COMMIT, on its thread. Default: always ok.
+  /// Called at every COMMIT and at every write without a transaction, on its thread. Default: always ok.
   std::function<commit_fate()> at_commit{};
+
+  /// The kind of the dispatch lock, for tests of nodes with each of them. Default: session, which here means that the
+  /// lock lasts until it is destroyed.
+  lock_kind dispatch_lock = lock_kind::session;
+
+  /// False: `write(no_transaction, …)` works too. Default true, as with databases.
+  bool requires_transaction = true;
 };
 
 class database;

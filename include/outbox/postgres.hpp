@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <outbox/detail/postgres_export.hpp>
 #include <outbox/log.hpp>
@@ -79,20 +80,30 @@ struct options {
   /// What becomes of the row of a delivered event. `erase` deletes it: its id can then be written again, so a commit in
   /// doubt that is retried with the same id may deliver twice. Default `keep`: it stays until it is purged.
   done_rows done = done_rows::keep;
+
+  /// Opens a connection of the store, if it is set: for `open()` itself, the pool, the dispatch lock and `notify`. Use
+  /// it where a connection string is not enough, as with passwords that are valid for minutes: it is called for every
+  /// new connection. The connection string of `open()` is then not used and may be empty.
+  ///
+  /// It returns a connection that has succeeded, such as PQconnectdb gives, outside a transaction and to the same
+  /// database every time. The store owns it, sets what it needs on it, and closes it. It may be called on several
+  /// threads at once, and should give up as soon as `timeout` does. If it throws or returns null, the attempt has
+  /// failed and is repeated later, except in `open()`, which throws. Default: none.
+  std::function<pg_conn*()> connect{};
 };
 
 /// Opens the store behind a libpq connection string ("host=… dbname=…" or "postgresql://…"). libpq reads all of it:
 /// TLS, several hosts, target_session_attrs, a service file. Errors and log lines never show a password.
 ///
-/// Transaction-mode poolers are supported and detected automatically; statements are then not prepared. A node that
-/// needs the dispatch lock (single_node, ordered) does not work behind one.
+/// Transaction-mode poolers are supported and detected automatically; statements are then not prepared. There is no
+/// dispatch lock behind one: `start()` of a `single_node` or `ordered` node throws `error` (unsupported).
 ///
 /// The store is thread-safe. Nodes share it; it closes its connections when the last owner releases it.
 ///
 /// Throws `error` (invalid_option) naming the connection, table, schema, connections or timeout. Throws `error`
-/// (unavailable) if there is no server, if it is starting, or if it has too many connections. Throws `error`
-/// (store_failure) for a wrong password, a role or database that does not exist, a schema that is newer than this
-/// library, or older with `migrate` off, and everything else that the server refuses.
+/// (unavailable) if there is no server, if it is starting, if it has too many connections, or if `options::connect`
+/// fails. Throws `error` (store_failure) for a wrong password, a role or database that does not exist, a schema that is
+/// newer than this library, or older with `migrate` off, and everything else that the server refuses.
 [[nodiscard]] OUTBOX_POSTGRES_EXPORT std::shared_ptr<store> open(std::string const& connection, options o = {});
 
 /// Brings the table to this library's schema: creates it, or adopts one that was made by the plain outbox DDL with its

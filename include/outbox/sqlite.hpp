@@ -18,6 +18,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <outbox/clock.hpp>
 #include <outbox/detail/sqlite_export.hpp>
@@ -58,6 +59,15 @@ struct options {
   /// What becomes of the row of a delivered event. `erase` deletes it: its id can then be written again, so a commit in
   /// doubt that is retried with the same id may deliver twice. Default `keep`: it stays until it is purged.
   done_rows done = done_rows::keep;
+
+  /// Opens a connection of the store, if it is set. Use it where a path is not enough, as for an encrypted database or
+  /// a file system of your own (a VFS). The path of `open()` is then not used and may be empty.
+  ///
+  /// It returns an open handle, outside a transaction and to the same file every time; the file must be one that the
+  /// operating system knows, because the dispatch lock is a file beside it. The store owns the handle, sets the busy
+  /// timeout, WAL, `synchronous` and extended result codes on it, and closes it. It is called on the thread that calls
+  /// `open()` or `migrate()`, three times at most. Default: none.
+  std::function<sqlite3*()> connect{};
 };
 
 /// Opens the store in the file `path` and creates the file if there is none. The store's connections use
@@ -67,9 +77,10 @@ struct options {
 /// The store is thread-safe. Nodes share it; it closes its connections when the last owner releases it.
 ///
 /// Throws `error` (invalid_option) if the table or the timeout is not allowed, or if the path is not a file, such as
-/// ":memory:". Throws `error` (unavailable) if the file is locked for longer than `busy_timeout`, or if the process has
-/// no descriptor left. Throws `error` (store_failure) if a directory is missing, if the process may not write, if the
-/// file is not a database, or if its schema is newer than this library, or older with `migrate` off.
+/// ":memory:". Throws `error` (unavailable) if the file is locked for longer than `busy_timeout`, if the process has no
+/// descriptor left, or if `options::connect` fails. Throws `error` (store_failure) if a directory is missing, if the
+/// process may not write, if the file is not a database, or if its schema is newer than this library, or older with
+/// `migrate` off.
 [[nodiscard]] OUTBOX_SQLITE_EXPORT std::shared_ptr<store> open(std::string const& path, options o = {});
 
 /// Brings the table in `path` to this library's schema: creates it, or adopts one that was made by the plain outbox DDL

@@ -150,13 +150,25 @@ struct node_row {
   std::vector<std::string> routes{};  ///< The names of its routes.
 };
 
+/// The kind of lock by which a store lets only one node dispatch, for `single_node` and `ordered`.
+enum class lock_kind : std::uint8_t {
+  none,     ///< There is no such lock: `start()` of a node that needs one throws `error` (unsupported).
+  session,  ///< Lasts as long as a session or an open file, and ends with the process.
+  lease,    ///< Lasts for a time, and the node renews it.
+};
+
 /// What a store can and cannot do.
 struct store_capabilities {
-  std::string_view kind;                     ///< "memory", "sqlite", …: the kind of transaction that it takes.
-  bool requires_transaction = true;          ///< False where a store is atomic without one.
-  bool keeps_done_rows = true;               ///< False: a delivered event's row is deleted (`done_rows::erase`).
-  std::string_view table{};                  ///< Its name in log lines. Valid as long as the store.
-  std::chrono::milliseconds watch_every{0};  ///< How often `change_counter()` is worth asking. 0: never.
+  std::string_view kind;             ///< "memory", "sqlite", …: the kind of transaction that it takes.
+  bool requires_transaction = true;  ///< False: `write(no_transaction, …)` works too.
+  bool keeps_done_rows = true;       ///< False: a delivered event's row is deleted (`done_rows::erase`).
+  std::string_view table{};          ///< Its name in log lines. Valid as long as the store.
+
+  /// How the store lets only one node dispatch.
+  lock_kind dispatch_lock = lock_kind::session;
+
+  /// Why there is no dispatch lock, and what to do about it. Empty if there is one. Valid as long as the store.
+  std::string_view no_lock_reason{};
 
   // What delivery does not need. Where a bit is false, the functions throw `error` (unsupported).
   bool event_filters = false;  ///< list, count, cancel, replay, discard, and purge by filter.

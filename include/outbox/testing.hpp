@@ -117,7 +117,8 @@ enum class operation {
   purge,
   dead,
   replay,
-  pause
+  pause,
+  renew_lock,  ///< Of a dispatch lock that is a lease.
 };
 
 /// What happens to one call.
@@ -147,7 +148,8 @@ class OUTBOX_TESTING_EXPORT faulty_store final : public spi::forwarding_store {
   spi::settle_reply settle(std::span<spi::settlement const> items) override;
   std::vector<bool> renew(std::span<spi::row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
-  std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
+  std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation,
+                                                        std::chrono::milliseconds lease) override;
   void heartbeat(node_row const& node) override;
   void retire(std::string_view incarnation) override;
   using spi::forwarding_store::purge;

@@ -7,6 +7,7 @@
 #include <exception>
 #include <memory>
 #include <outbox/detail/core_export.hpp>
+#include <outbox/error.hpp>  // before `no_transaction`: g++ warns of a shadow in the other order
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -48,7 +49,7 @@ class OUTBOX_CORE_EXPORT transaction_observer {
 /// What a kind of transaction can do; one static table per kind. `tx` is the pointer that the `transaction_ref` was
 /// made with.
 struct transaction_operations {
-  /// "memory", "sqlite", …: a store refuses a transaction of another kind.
+  /// "memory", "sqlite", …: a store refuses a transaction of another kind. Empty for `no_transaction` alone.
   std::string_view kind;
 
   /// Returns true between BEGIN and the end of the transaction. Makes no round trip.
@@ -69,6 +70,9 @@ class transaction_ref {
   transaction_ref(void* tx, transaction_operations const& operations) noexcept : tx_{tx}, operations_{&operations} {}
 
   [[nodiscard]] std::string_view kind() const noexcept { return operations_->kind; }
+
+  /// True for `no_transaction`.
+  [[nodiscard]] bool none() const noexcept { return kind().empty(); }
   [[nodiscard]] bool active() const noexcept { return operations_->active(tx_); }
   [[nodiscard]] bool enlist(std::shared_ptr<transaction_observer> observer) const {
     return operations_->enlist(tx_, std::move(observer));
@@ -99,6 +103,20 @@ struct transaction_traits;
 template <>
 struct transaction_traits<transaction_ref> {
   static transaction_ref join(transaction_ref& tx) noexcept { return tx; }
+};
+
+/// The type of `no_transaction`.
+struct no_transaction_t {
+  explicit no_transaction_t() = default;
+};
+
+/// Passed to `write()` instead of a transaction, for a store whose `requires_transaction` is false. The events are in
+/// the store when `write()` returns. Other stores throw `error` (no_transaction).
+inline constexpr no_transaction_t no_transaction{};
+
+template <>
+struct transaction_traits<no_transaction_t> {
+  OUTBOX_CORE_EXPORT static transaction_ref join(no_transaction_t const& none) noexcept;
 };
 
 /// A transaction type that `write()` accepts.

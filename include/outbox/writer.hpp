@@ -42,9 +42,9 @@ class event_id {
   std::string value_;
 };
 
-/// Writes events in the caller's transaction. A cheap handle: copy it, use it from any thread (a transaction, of
-/// course, belongs to one thread at a time). It works before `start()` and after `stop()` too: rows are then left to a
-/// poller.
+/// Writes events in the caller's transaction, or with `outbox::no_transaction` where the store needs none. A cheap
+/// handle: copy it, use it from any thread (a transaction, of course, belongs to one thread at a time). It works before
+/// `start()` and after `stop()` too: rows are then left to a poller.
 ///
 /// A child made by fork() may use it too, on a connection of its own that it opened after the fork. None of the node's
 /// threads live there, so its rows are left to the poller of whatever node runs elsewhere. Everything else of a node

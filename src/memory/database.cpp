@@ -19,30 +19,49 @@ bool of_incarnation(std::string_view token, std::string_view incarnation) noexce
   return token.starts_with(incarnation) && token.size() > incarnation.size() && token[incarnation.size()] == '/';
 }
 
+bool is_over(lock_state const& s, clock const& c) { return s.until && *s.until <= c.now(); }
+
 // A lock may outlive its store, so they share the state.
 class held_lock final : public spi::dispatch_lock {
  public:
-  held_lock(std::shared_ptr<lock_state> state, std::weak_ptr<database> of, std::string me)
-      : state_{std::move(state)}, of_{std::move(of)}, me_{std::move(me)} {}
+  held_lock(std::shared_ptr<lock_state> state, std::shared_ptr<clock const> c, std::weak_ptr<database> of,
+            std::string_view incarnation, milliseconds lease)
+      : state_{std::move(state)},
+        clock_{std::move(c)},
+        of_{std::move(of)},
+        incarnation_{incarnation},
+        lease_{lease},
+        fence_{state_->fence} {}
   ~held_lock() override {
     std::lock_guard const lock{state_->mutex};
-    if (state_->holder == me_) state_->holder.clear();
+    if (state_->fence == fence_) state_->taken = false;
   }
   bool held() const noexcept override {
     std::lock_guard const lock{state_->mutex};
-    return state_->holder == me_;
+    return is_ours();
+  }
+  bool renew() override {
+    std::lock_guard const lock{state_->mutex};
+    if (!is_ours()) return false;
+    if (state_->until) state_->until = clock_->now() + lease_;
+    return true;
   }
   std::size_t expire_others() override {
     std::lock_guard const lock{state_->mutex};
     auto const table = of_.lock();
-    if (!table || state_->holder != me_) throw error{errc::unavailable, "the dispatch lock was lost"};
-    return table->expire_others(me_);
+    if (!table || !is_ours()) throw error{errc::unavailable, "the dispatch lock was lost"};
+    return table->expire_others(incarnation_);
   }
 
  private:
+  [[nodiscard]] bool is_ours() const { return state_->fence == fence_ && !is_over(*state_, *clock_); }
+
   std::shared_ptr<lock_state> state_;
+  std::shared_ptr<clock const> clock_;
   std::weak_ptr<database> of_;
-  std::string me_;
+  std::string incarnation_;
+  milliseconds lease_;
+  std::uint64_t fence_;
 };
 
 }  // namespace
@@ -55,9 +74,11 @@ database::database(options o) : options_{std::move(o)} {
 
 store_capabilities database::capabilities() const noexcept {
   return {.kind = "memory",
-          .requires_transaction = true,
+          .requires_transaction = options_.requires_transaction,
           .keeps_done_rows = options_.done == done_rows::keep,
           .table = "the store in memory",
+          .dispatch_lock = options_.dispatch_lock,
+          .no_lock_reason = options_.dispatch_lock == lock_kind::none ? "its options say so" : "",
           .event_filters = true,
           .audit = true,
           .event_types = true,
@@ -71,6 +92,28 @@ commit_fate database::next_fate() { return options_.at_commit ? options_.at_comm
 
 void database::insert(transaction_ref tx, std::span<spi::insertion const> rows,
                       std::shared_ptr<spi::insert_receipt> const& receipt) {
+// Without a transaction: committed as a transaction with only these rows would be.
+void database::insert_at_once(std::span<spi::insertion const> rows, spi::insert_receipt* receipt) {
+  if (options_.requires_transaction) {
+    throw error{errc::no_transaction, "this memory store takes events only in a transaction: its options say so"};
+  }
+  auto const fate = next_fate();
+  if (fate == commit_fate::refused) throw error{errc::store_failure, "the write was refused"};
+  if (fate != commit_fate::lost_undone) {
+    auto const fresh = [&] {
+      std::lock_guard const lock{mutex_};
+      auto made = new_rows(rows, [](std::string const&) { return false; });
+      fill(receipt, made, {});
+      return made;
+    }();
+    apply(fresh);
+  }
+  if (fate != commit_fate::ok) throw error{errc::commit_in_doubt, "the connection was lost during the write"};
+}
+
+void database::insert(transaction_ref tx, std::span<spi::insertion const> rows,
+                      std::shared_ptr<spi::insert_receipt> const& receipt) {
+  if (tx.none()) return insert_at_once(rows, receipt.get());
   auto const refuse = [](char const* why) { throw error{errc::wrong_transaction, why}; };
   if (tx.kind() != "memory") refuse("a memory store needs a memory transaction");
   bool const joined = tx.run<transaction>([&](transaction& t) {
@@ -83,12 +126,20 @@ void database::insert(transaction_ref tx, std::span<spi::insertion const> rows,
 void database::insert_into(transaction& joined, std::span<spi::insertion const> rows, spi::insert_receipt* receipt) {
   transaction_access::wrote(joined);
   std::lock_guard const lock{mutex_};
+  auto fresh = new_rows(rows, [&](std::string const& id) { return transaction_access::has(joined, id); });
+  fill(receipt, fresh, transaction_access::rows(joined));
+  for (auto& row : fresh) transaction_access::add(joined, std::move(row));
+}
+
+// Under the lock. `taken`: an id that is not in the table is taken nevertheless.
+std::vector<row_view> database::new_rows(std::span<spi::insertion const> rows,
+                                         std::function<bool(std::string const& id)> const& taken) {
   auto const at = now();
   std::vector<row_view> fresh;
   for (auto const& r : rows) {
     auto const& e = *r.event;
     auto const same = [&](row_view const& other) { return other.event.id() == e.id(); };
-    if (by_id_.contains(e.id()) || transaction_access::has(joined, e.id()) || std::ranges::any_of(fresh, same)) {
+    if (by_id_.contains(e.id()) || taken(e.id()) || std::ranges::any_of(fresh, same)) {
       throw error{errc::duplicate_event, "event id '" + e.id() + "' is in the table already"};
     }
     row_view row{.event = e, .seq = ++last_seq_, .available_at = at, .inserted_at = at};
@@ -101,14 +152,18 @@ void database::insert_into(transaction& joined, std::span<spi::insertion const> 
     }
     fresh.push_back(std::move(row));
   }
-  if (receipt) {
-    for (std::size_t i = 0; i < fresh.size(); ++i) receipt->rows.push_back({fresh[i].seq, before(fresh, i, joined)});
-  }
-  for (auto& row : fresh) transaction_access::add(joined, std::move(row));
+  return fresh;
+}
+
+void database::fill(spi::insert_receipt* receipt, std::span<row_view const> fresh,
+                    std::span<row_view const> written) const {
+  if (receipt == nullptr) return;
+  for (std::size_t i = 0; i < fresh.size(); ++i) receipt->rows.push_back({fresh[i].seq, before(fresh, i, written)});
 }
 
 // The id of the row before `fresh[at]`: in the same call, else in the transaction, else in the table.
-std::string database::before(std::span<row_view const> fresh, std::size_t at, transaction const& tx) const {
+std::string database::before(std::span<row_view const> fresh, std::size_t at,
+                             std::span<row_view const> written) const {
   auto const key = spi::key_of(fresh[at].event);
   if (key.empty() || !in_line(fresh[at])) return {};
   auto const precedes = [&](row_view const& r) {
@@ -117,7 +172,6 @@ std::string database::before(std::span<row_view const> fresh, std::size_t at, tr
   for (std::size_t i = at; i-- > 0;) {
     if (precedes(fresh[i])) return fresh[i].event.id();
   }
-  auto const written = transaction_access::rows(tx);
   for (std::size_t i = written.size(); i-- > 0;) {
     if (precedes(written[i])) return written[i].event.id();
   }
@@ -128,7 +182,15 @@ std::string database::before(std::span<row_view const> fresh, std::size_t at, tr
 }
 
 void database::apply(std::vector<row_view> const& rows) {
-  std::lock_guard const lock{mutex_};
+  {
+    std::lock_guard const lock{mutex_};
+    add(rows);
+  }
+  // Rows with an owner are delivered by it.
+  if (std::ranges::any_of(rows, [](row_view const& r) { return r.locked_by.empty(); })) changes_.notify();
+}
+
+void database::add(std::vector<row_view> const& rows) {
   for (auto const& r : rows) {
     if (by_id_.contains(r.event.id())) {
       throw error{errc::duplicate_event, "event id '" + r.event.id() + "' is in the table already"};
@@ -362,11 +424,17 @@ std::size_t database::expire_others(std::string_view incarnation) {
   return expired;
 }
 
-std::unique_ptr<spi::dispatch_lock> database::try_dispatch_lock(std::string_view incarnation) {
+std::unique_ptr<spi::dispatch_lock> database::try_dispatch_lock(std::string_view incarnation, milliseconds lease) {
+  if (options_.dispatch_lock == lock_kind::none) {
+    throw error{errc::unsupported, "this memory store has no dispatch lock: its options say so"};
+  }
   std::lock_guard const lock{lock_->mutex};
-  if (!lock_->holder.empty()) return nullptr;
-  lock_->holder = incarnation;
-  return std::make_unique<held_lock>(lock_, weak_from_this(), std::string{incarnation});
+  if (lock_->taken && !is_over(*lock_, *options_.clock)) return nullptr;
+  lock_->taken = true;
+  lock_->fence += 1;
+  lock_->until.reset();
+  if (options_.dispatch_lock == lock_kind::lease) lock_->until = now() + lease;
+  return std::make_unique<held_lock>(lock_, options_.clock, weak_from_this(), incarnation, lease);
 }
 
 void database::heartbeat(node_row const& node) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <outbox/memory.hpp>
 #include <outbox/spi/store.hpp>
 #include <set>
@@ -17,9 +18,12 @@
 
 namespace outbox::inline v0::memory {
 
+/// The dispatch lock. It may outlive its store.
 struct lock_state {
   std::mutex mutex;
-  std::string holder;
+  std::uint64_t fence = 0;  ///< Grows with every holder, so that an earlier lock of the same node is not this one.
+  bool taken = false;
+  std::optional<instant> until{};  ///< A lease ends then, by the store's clock; no value: it does not end.
 };
 
 class database final : public spi::store, public inspector, public std::enable_shared_from_this<database> {
@@ -34,7 +38,8 @@ class database final : public spi::store, public inspector, public std::enable_s
   spi::settle_reply settle(std::span<spi::settlement const> items) override;
   std::vector<bool> renew(std::span<spi::row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
-  std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
+  std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation,
+                                                        std::chrono::milliseconds lease) override;
   void heartbeat(node_row const& node) override;
   void retire(std::string_view incarnation) override;
   std::size_t purge(spi::purge_request const& request) override;
@@ -57,6 +62,10 @@ class database final : public spi::store, public inspector, public std::enable_s
   bool pause(route_pause const& what) override;
   bool resume(route_pause const& what) override;
   instant now() override;
+  spi::subscription on_change(std::function<void()> callback) override {
+    return changes_.subscribe(std::move(callback));
+  }
+  void hint() noexcept override {}  // every node of the process has heard of the commit already
   inspector& inspect() override { return *this; }
 
   std::optional<row_view> find(std::string_view id) override;
@@ -84,11 +93,17 @@ class database final : public spi::store, public inspector, public std::enable_s
   [[nodiscard]] row_view* owned(spi::row_handle const& handle);
   void update(row_view& row, std::function<void(row_view&)> const& change);
   void apply(row_view& row, spi::settlement const& s, instant now);
+  void insert_at_once(std::span<spi::insertion const> rows, spi::insert_receipt* receipt);
+  [[nodiscard]] std::vector<row_view> new_rows(std::span<spi::insertion const> rows,
+                                               std::function<bool(std::string const& id)> const& taken);
+  void add(std::vector<row_view> const& rows);
   void erase(std::int64_t seq);
   void revive(row_view& row, instant now);
   [[nodiscard]] std::vector<std::int64_t> select(event_filter const& filter, std::size_t limit,
                                                  std::function<bool(row_view const&)> const& wanted);
-  [[nodiscard]] std::string before(std::span<row_view const> fresh, std::size_t at, transaction const& tx) const;
+  void fill(spi::insert_receipt* receipt, std::span<row_view const> fresh, std::span<row_view const> written) const;
+  [[nodiscard]] std::string before(std::span<row_view const> fresh, std::size_t at,
+                                   std::span<row_view const> written) const;
   [[nodiscard]] std::map<std::string, std::vector<row_view*>> lines();
   std::size_t unblock_next(std::string const& key, std::int64_t seq, instant now);
   void unblock(row_view& row, instant now);
@@ -105,6 +120,7 @@ class database final : public spi::store, public inspector, public std::enable_s
   spi::table_settings settings_;
   std::vector<spi::audit_entry> audit_;
   std::shared_ptr<lock_state> lock_ = std::make_shared<lock_state>();
+  spi::change_signal changes_;
   std::int64_t last_seq_ = 0;
 };
 

@@ -87,17 +87,14 @@ class advisory_lock final : public spi::dispatch_lock {
 
 }  // namespace
 
-lock_attempt try_advisory_lock(std::string const& connection_string, milliseconds timeout, std::string_view table_id,
+lock_attempt try_advisory_lock(connector const& how, milliseconds timeout, std::string_view table_id,
                                std::string_view incarnation, std::string expire_sql) {
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     auto const forks = core::fork_guard::forks();
-    auto lock = std::make_unique<advisory_lock>(connect_own(connection_string, timeout), incarnation, expire_sql);
+    auto lock = std::make_unique<advisory_lock>(connect_own(how, timeout), incarnation, expire_sql);
     if (forks != core::fork_guard::forks()) continue;  // a child may have the socket
     if (!lock->has_own_session()) {
-      throw error{
-          errc::store_failure,
-          "this mode needs a lock that lasts as long as its session, and a pooler between this node and the server "
-          "gives sessions to others: connect to the server itself, or use multi_node"};
+      throw error{errc::unsupported, "there is no dispatch lock: " + std::string{pooler_reason}};
     }
     auto const what = lock->try_lock(table_id);
     if (what == advisory_lock::outcome::ours) return {std::move(lock)};

@@ -7,9 +7,15 @@
 #include <string>
 #include <string_view>
 
-#include "postgres/driver.hpp"
+#include "postgres/connector.hpp"
 
 namespace outbox::inline v0::postgres {
+
+/// Why there is no dispatch lock behind a pooler.
+inline constexpr std::string_view pooler_reason =
+    "the lock lasts as long as its session, and a pooler between this process and the server gives its sessions to "
+    "other "
+    "clients; connect to the server itself, or use multi_node";
 
 /// What came of an attempt.
 struct lock_attempt {
@@ -18,8 +24,7 @@ struct lock_attempt {
 };
 
 /// `expire_sql` is `dialect.expire_others`.
-[[nodiscard]] lock_attempt try_advisory_lock(std::string const& connection_string, milliseconds timeout,
-                                             std::string_view table_id, std::string_view incarnation,
-                                             std::string expire_sql);
+[[nodiscard]] lock_attempt try_advisory_lock(connector const& how, milliseconds timeout, std::string_view table_id,
+                                             std::string_view incarnation, std::string expire_sql);
 
 }  // namespace outbox::inline v0::postgres

@@ -4,6 +4,7 @@
 #include <map>
 #include <outbox/error.hpp>
 
+#include "postgres/connector.hpp"
 #include "postgres/driver.hpp"
 #include "postgres/upgrade.hpp"
 #include "sql/schema.hpp"
@@ -313,7 +314,7 @@ std::string check_schema(PGconn* c, std::string const& table, std::string const&
 
 migration migrate(std::string const& connection, options const& o) {
   check_options(o);
-  auto const c = connect(connection, o.timeout);
+  auto const c = connector{connection, o.connect}.open(o.timeout);
   return migrate_connection(c.get(), o, resolve_schema(c.get(), o));
 }
 

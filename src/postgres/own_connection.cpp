@@ -35,8 +35,8 @@ bool behind_pooler(PGconn* c, milliseconds timeout) {
   return d.ask<std::int64_t>("SELECT pg_backend_pid()") != PQbackendPID(c);
 }
 
-std::unique_ptr<own_connection> connect_own(std::string const& connection_string, milliseconds timeout) {
-  auto c = connect(connection_string, timeout);
+std::unique_ptr<own_connection> connect_own(connector const& how, milliseconds timeout) {
+  auto c = how.open(timeout);
   PQsetnonblocking(c.get(), 1);
   bool const pooled = behind_pooler(c.get(), timeout);
   if (!pooled) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "postgres/connector.hpp"
 #include "postgres/driver.hpp"
 
 namespace outbox::inline v0::postgres {
@@ -38,6 +39,6 @@ inline constexpr std::string_view plan_settings[] = {"enable_sort = off", "enabl
 
 /// Connects and prepares the session: time-outs, isolation, plans that do not depend on parameters. Behind a pooler
 /// nothing is set, because the session is shared with others. Throws `error`.
-[[nodiscard]] std::unique_ptr<own_connection> connect_own(std::string const& connection_string, milliseconds timeout);
+[[nodiscard]] std::unique_ptr<own_connection> connect_own(connector const& how, milliseconds timeout);
 
 }  // namespace outbox::inline v0::postgres

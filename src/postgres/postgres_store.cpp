@@ -5,6 +5,7 @@
 
 #include "core/base/log_book.hpp"
 #include "postgres/columns.hpp"
+#include "postgres/connector.hpp"
 #include "postgres/dispatch_lock.hpp"
 #include "postgres/driver.hpp"
 #include "postgres/findings.hpp"
@@ -15,30 +16,33 @@
 #include "postgres/wake.hpp"
 #include "sql/pool.hpp"
 #include "sql/set_store.hpp"
+#include "sql/table_name.hpp"
 
 namespace outbox::inline v0::postgres {
 namespace {
 
 class postgres_store final : public sql::set_store {
  public:
-  postgres_store(std::string connection, options o, std::string schema, std::string table_id)
+  postgres_store(connector how, options o, std::string schema, std::string table_id, bool pooled)
       : set_store{shared_statements({.table = o.table, .schema = schema})},
         arrays_{set_statements({.table = o.table, .schema = schema}, o.done)},
         done_{o.done},
-        connection_string_{std::move(connection)},
+        connector_{std::move(how)},
         timeout_{o.timeout},
         identity_{o.table, std::move(schema), std::move(table_id)},
         full_name_{identity_.schema + "." + identity_.table},
         log_{std::make_shared<log_function const>(o.log)},
-        pool_{[this] { return connect_own(connection_string_, timeout_); }, o.connections, timeout_} {
-    if (o.notify) wake_.emplace(connection_string_, timeout_, identity_.id, std::move(o.log));
+        pooled_{pooled},
+        pool_{[this] { return connect_own(connector_, timeout_); }, o.connections, timeout_} {
+    if (o.notify) wake_.emplace(connector_, timeout_, identity_.id, std::move(o.log));
   }
 
   store_capabilities capabilities() const noexcept override {
     return {.kind = "postgres",
             .keeps_done_rows = done_ == done_rows::keep,
             .table = full_name_,
-            .watch_every = milliseconds{wake_ ? 5 : 0},
+            .dispatch_lock = pooled_ ? lock_kind::none : lock_kind::session,
+            .no_lock_reason = pooled_ ? pooler_reason : std::string_view{},
             .event_filters = true,
             .audit = true,
             .event_types = true,
@@ -52,9 +56,8 @@ class postgres_store final : public sql::set_store {
     return found;
   }
 
-  std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
-    auto attempt =
-        try_advisory_lock(connection_string_, timeout_, identity_.id, incarnation, statements().expire_others);
+  std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation, milliseconds /*lease*/) override {
+    auto attempt = try_advisory_lock(connector_, timeout_, identity_.id, incarnation, statements().expire_others);
     bool const said = older_said_.exchange(attempt.beside_older);
     if (attempt.beside_older && !said) {
       warn("a node of an earlier version of this library holds the dispatch lock of table '" + identity_.table +
@@ -69,7 +72,9 @@ class postgres_store final : public sql::set_store {
     return at;
   }
 
-  std::uint64_t change_counter() noexcept override { return wake_ ? wake_->heard() : 0; }
+  spi::subscription on_change(std::function<void()> callback) override {
+    return wake_ ? wake_->subscribe(std::move(callback)) : spi::subscription{};
+  }
   void hint() noexcept override {
     if (wake_) wake_->say();
   }
@@ -101,13 +106,14 @@ class postgres_store final : public sql::set_store {
 
   array_statements arrays_;
   done_rows const done_;
-  std::string const connection_string_;
+  connector const connector_;
   milliseconds const timeout_;
   table_identity identity_;
   std::string full_name_;
   std::shared_ptr<log_function const> log_;  ///< Shared with transactions that wrote to the store.
   std::atomic<bool> order_looked_at_ = false;
   std::atomic<bool> older_said_ = false;
+  bool const pooled_;  ///< A pooler answered when the store was opened.
   sql::pool<own_connection> pool_;
   std::optional<wake_line> wake_;
 };
@@ -256,7 +262,9 @@ void warn_of_weak_durability(PGconn* c, options const& o) {
 
 std::shared_ptr<store> open(std::string const& connection, options o) {
   check_options(o);
-  auto const c = connect(connection, o.timeout);
+  connector how{connection, o.connect};
+  auto const c = how.open(o.timeout);
+  bool const pooled = behind_pooler(c.get(), o.timeout);
   auto const schema = resolve_schema(c.get(), o);
   o.log = core::limited(std::move(o.log), "the store of " + schema + "." + o.table + ": ");
   if (o.migrate) {
@@ -266,7 +274,8 @@ std::shared_ptr<store> open(std::string const& connection, options o) {
   }
   auto table_id = check_schema(c.get(), o.table, schema);
   warn_of_weak_durability(c.get(), o);
-  return std::make_shared<postgres_store>(connection, std::move(o), schema, std::move(table_id));
+  how.expect(sql::with_table("outbox_meta", o.table, schema), table_id);
+  return std::make_shared<postgres_store>(std::move(how), std::move(o), schema, std::move(table_id), pooled);
 }
 
 }  // namespace outbox::inline v0::postgres

@@ -43,8 +43,8 @@ struct free_notify {
 
 }  // namespace
 
-wake_line::wake_line(std::string connection_string, milliseconds timeout, std::string_view table_id, log_function log)
-    : connection_string_{std::move(connection_string)},
+wake_line::wake_line(connector how, milliseconds timeout, std::string_view table_id, log_function log)
+    : connector_{std::move(how)},
       timeout_{timeout},
       channel_{channel_of(table_id)},
       older_channel_{older_channel_of(table_id)},
@@ -73,7 +73,7 @@ void wake_line::ring() noexcept {
 }
 
 void wake_line::connect_and_listen() {
-  conn_ = connect(connection_string_, timeout_);
+  conn_ = connector_.open(timeout_);
   driver d{conn_.get(), prepared::once, timeout_};
   if (auto const s = silence_setting(conn_.get()); !s.empty()) d.execute("SET " + std::string{s});
   d.execute("LISTEN " + channel_);
@@ -82,7 +82,7 @@ void wake_line::connect_and_listen() {
 
 // A pooler takes LISTEN without a word, and nothing ever arrives from others.
 void wake_line::self_test() {
-  auto const other = connect(connection_string_, timeout_);
+  auto const other = connector_.open(timeout_);
   driver{other.get(), prepared::once, timeout_}.execute("NOTIFY " + channel_);
   auto const deadline = steady_clock::now() + timeout_;
   while (!take_notifications()) {
@@ -134,7 +134,7 @@ void wake_line::send_the_last() noexcept {
   for (bool const again : {false, true}) {
     if (!wanted_) return;
     try {
-      if (again || !conn_) conn_ = connect(connection_string_, limit);
+      if (again || !conn_) conn_ = connector_.open(limit);
       return send(limit);
     } catch (std::exception const&) {
       if (!std::exchange(conn_, nullptr)) return;  // it could not be made: the next poll finds what was written
@@ -150,7 +150,7 @@ void wake_line::reconnect() {
     if (quit_) return;
     try {
       connect_and_listen();
-      heard_ += 1;
+      changes_.notify();
       return remark(log_level::warning, "listening for notifications again");
     } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): said once, when it was lost
     }
@@ -160,10 +160,11 @@ void wake_line::reconnect() {
 void wake_line::loop() noexcept {
   while (!quit_) {
     try {
-      if (take_notifications()) heard_ += 1;
+      if (take_notifications()) changes_.notify();
       if (wanted_ && until_next() == milliseconds{0}) {
         send(timeout_);
-        if (take_notifications()) heard_ += 1;  // what came while something was sent is not on the socket any more
+        if (take_notifications())
+          changes_.notify();  // what came while something was sent is not on the socket any more
       }
       if (!quit_) wait(until_next());
     } catch (std::exception const& e) {

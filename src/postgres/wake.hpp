@@ -2,12 +2,13 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
+#include <functional>
 #include <outbox/log.hpp>
+#include <outbox/spi/subscription.hpp>
 #include <string>
 #include <thread>
 
-#include "postgres/driver.hpp"
+#include "postgres/connector.hpp"
 
 namespace outbox::inline v0::postgres {
 
@@ -15,7 +16,7 @@ namespace outbox::inline v0::postgres {
 class wake_line {
  public:
   /// Throws `error`: store_failure if a notification to itself does not arrive.
-  wake_line(std::string connection_string, milliseconds timeout, std::string_view table_id, log_function log);
+  wake_line(connector how, milliseconds timeout, std::string_view table_id, log_function log);
   wake_line(wake_line const&) = delete;
   wake_line& operator=(wake_line const&) = delete;
 
@@ -26,8 +27,11 @@ class wake_line {
   /// Soon; costs the caller one write to a pipe at most.
   void say() noexcept;
 
-  /// Grows with everything that was heard, and with every reconnection: what came meanwhile was not heard.
-  [[nodiscard]] std::uint64_t heard() const noexcept { return heard_.load(std::memory_order_relaxed); }
+  /// Calls `callback` for everything that is heard, and after every reconnection, because what came meanwhile was not
+  /// heard.
+  [[nodiscard]] spi::subscription subscribe(std::function<void()> callback) {
+    return changes_.subscribe(std::move(callback));
+  }
 
  private:
   void ring() noexcept;
@@ -42,7 +46,7 @@ class wake_line {
   void reconnect();
   void remark(log_level level, std::string const& text) noexcept;
 
-  std::string const connection_string_;
+  connector const connector_;
   milliseconds const timeout_;
   std::string const channel_, older_channel_;
   log_function const log_;
@@ -50,7 +54,7 @@ class wake_line {
   int wake_[2] = {-1, -1};
   std::atomic<bool> wanted_ = false;
   std::atomic<bool> quit_ = false;
-  std::atomic<std::uint64_t> heard_ = 1;
+  spi::change_signal changes_;
   std::chrono::steady_clock::time_point last_sent_{};
   std::thread thread_;
 };

@@ -72,6 +72,17 @@ int switch_to_wal(sqlite3* db, std::chrono::milliseconds busy_timeout) noexcept 
   }
 }
 
+void check_opened(sqlite3* db, int code, std::string const& doing) {
+  if (code != SQLITE_OK) throw error{code_of_opening(db, code), text_of(db, code, doing)};
+}
+
+// What the store needs of every connection of its own.
+void set_up(sqlite3* db, std::chrono::milliseconds busy_timeout, std::string const& doing) {
+  sqlite3_busy_timeout(db, static_cast<int>(busy_timeout.count()));
+  check_opened(db, switch_to_wal(db, busy_timeout), doing);
+  check_opened(db, sqlite3_exec(db, "PRAGMA synchronous = FULL", nullptr, nullptr, nullptr), doing);
+}
+
 class shown_row final : public sql::row {
  public:
   explicit shown_row(sqlite3_stmt* s) noexcept : s_{s} {}
@@ -113,22 +124,46 @@ handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout
   sqlite3* raw = nullptr;
   // Each connection is used by one thread at a time, so SQLite needs no lock of its own. The cache is private even if
   // the application shares caches: connections that share one do not wait for each other's locks, but fail.
-  int code = sqlite3_open_v2(path.c_str(), &raw,
-                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-                                 SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
-                             nullptr);
+  int const code = sqlite3_open_v2(path.c_str(), &raw,
+                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+                                       SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
+                                   nullptr);
   handle db{raw};
-  auto const check = [&] {
-    if (code == SQLITE_OK) return;
-    throw error{code_of_opening(raw, code), text_of(raw, code, "cannot open the SQLite database '" + path + "'")};
-  };
-  check();
-  sqlite3_busy_timeout(db.get(), static_cast<int>(busy_timeout.count()));
-  code = switch_to_wal(raw, busy_timeout);
-  check();
-  code = sqlite3_exec(raw, "PRAGMA synchronous = FULL", nullptr, nullptr, nullptr);
-  check();
+  auto const doing = "cannot open the SQLite database '" + path + "'";
+  check_opened(raw, code, doing);
+  set_up(raw, busy_timeout, doing);
   return db;
+}
+
+handle open_handle(std::string const& path, std::function<sqlite3*()> const& connect,
+                   std::chrono::milliseconds busy_timeout) {
+  if (!connect) return open_file(path, busy_timeout);
+  check_busy_timeout(busy_timeout);
+  handle db;
+  try {
+    db.reset(connect());
+  } catch (error const&) {
+    throw;
+  } catch (std::exception const& e) {
+    throw error::about(errc::unavailable, "connect", std::string{"threw: "} + e.what());
+  } catch (...) {
+    throw error::about(errc::unavailable, "connect", "threw something that is not an exception");
+  }
+  if (!db) throw error::about(errc::unavailable, "connect", "returned no handle");
+  // A handle whose opening failed answers every call with SQLITE_MISUSE.
+  if (int const code = sqlite3_extended_result_codes(db.get(), 1); code != SQLITE_OK) {
+    throw error{errc::store_failure, text_of(db.get(), code, "connect returned a handle that is not open")};
+  }
+  if (sqlite3_get_autocommit(db.get()) == 0) {
+    throw error::about(errc::store_failure, "connect", "returned a handle that is in a transaction");
+  }
+  set_up(db.get(), busy_timeout, "cannot use the handle that connect returned");
+  return db;
+}
+
+std::string file_name(sqlite3* db) {
+  char const* const name = sqlite3_db_filename(db, "main");
+  return name == nullptr ? "" : name;
 }
 
 void run(sqlite3* db, std::string const& sql) {

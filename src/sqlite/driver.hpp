@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <outbox/error.hpp>
 #include <outbox/spi/sql_connection.hpp>
@@ -36,6 +37,13 @@ void check_busy_timeout(std::chrono::milliseconds busy_timeout);
 /// Opens `path` for reading and writing, in WAL mode with `synchronous=FULL`. Throws `error`, which names the file:
 /// unavailable if the reason may pass by itself, else store_failure.
 [[nodiscard]] handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout);
+
+/// The same for a handle that `connect` opens, if it is not empty; then `path` is not used. Throws `error`.
+[[nodiscard]] handle open_handle(std::string const& path, std::function<sqlite3*()> const& connect,
+                                 std::chrono::milliseconds busy_timeout);
+
+/// The name of the file of a handle; empty if it has none.
+[[nodiscard]] std::string file_name(sqlite3* db);
 
 /// Runs statements without parameters or results.
 void run(sqlite3* db, std::string const& sql);

@@ -171,8 +171,8 @@ std::vector<spi::finding> findings_of(sql::connection& c, std::string const& tab
 
 migration migrate(std::string const& path, options const& o) {
   sql::check_table_name(o.table);
-  auto const db = open_file(path, o.busy_timeout);
-  return naming_file(path, [&] { return migrate_handle(db.get(), o.table); });
+  auto const db = open_handle(path, o.connect, o.busy_timeout);
+  return naming_file(o.connect ? file_name(db.get()) : path, [&] { return migrate_handle(db.get(), o.table); });
 }
 
 }  // namespace outbox::inline v0::sqlite

@@ -8,6 +8,7 @@
 #include "sql/row_store.hpp"
 #include "sql/table_name.hpp"
 #include "sqlite/caller_connection.hpp"
+#include "sqlite/change_watch.hpp"
 #include "sqlite/dispatch_lock.hpp"
 #include "sqlite/driver.hpp"
 #include "sqlite/foreign_rows.hpp"
@@ -20,7 +21,9 @@ namespace {
 // A connection of the store, and the lock for its users.
 struct own_connection {
   own_connection(std::string const& path, options const& o, clock const& c)
-      : wait{o.busy_timeout}, db{open_file(path, o.busy_timeout)}, statements{db.get(), c, prepared::kept} {
+      : wait{o.busy_timeout},
+        db{open_handle(path, o.connect, o.busy_timeout)},
+        statements{db.get(), c, prepared::kept} {
     wait.attach(db.get());
   }
   patience wait;
@@ -31,7 +34,9 @@ struct own_connection {
 
 class sqlite_store final : public sql::row_store, public std::enable_shared_from_this<sqlite_store> {
  public:
-  sqlite_store(std::string const& path, options o, std::shared_ptr<clock const> c)
+  /// `migrated`: the file whose schema was checked.
+  sqlite_store(std::string const& path, options o, std::shared_ptr<clock const> c,
+               std::optional<file_identity> const& migrated)
       : row_store{shared_statements({.table = o.table}), row_statements({.table = o.table}), o.done},
         options_{std::move(o)},
         clock_{std::move(c)},
@@ -41,6 +46,9 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     auto const file = identity_of(writer_.db.get());
     if (!file) throw error{errc::invalid_option, "a SQLite store needs a file, and '" + path + "' is not one"};
     file_ = *file;
+    if (identity_of(reader_.db.get()) != file || (migrated && migrated != file)) {
+      throw error::about(errc::store_failure, "connect", "returned a handle to another file than before");
+    }
     full_name_ = options_.table + " in " + path;
   }
 
@@ -48,7 +56,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     return {.kind = "sqlite",
             .keeps_done_rows = options_.done == done_rows::keep,
             .table = full_name_,
-            .watch_every = std::chrono::milliseconds{10},
+            .dispatch_lock = lock_kind::session,
             .event_filters = true,
             .audit = true,
             .event_types = true,
@@ -77,14 +85,11 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     return reply;
   }
 
-  // Changes when any other connection commits. Costs a few microseconds and takes no lock.
-  std::uint64_t change_counter() noexcept override {
-    std::int64_t version = 0;
-    try {
-      with_reader([&](sql::connection& c) { version = c.ask<std::int64_t>("PRAGMA data_version").value_or(0); });
-    } catch (error const&) {  // NOLINT(bugprone-empty-catch): a hint that cannot be had is none
-    }
-    return static_cast<std::uint64_t>(version);
+  spi::subscription on_change(std::function<void()> callback) override {
+    return changes_.subscribe(std::move(callback), [weak = weak_from_this()] {
+      auto const self = weak.lock();
+      return self ? self->data_version() : std::nullopt;
+    });
   }
 
   std::vector<spi::finding> findings() override {
@@ -93,7 +98,10 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     return found;
   }
 
-  std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
+  void hint() noexcept override {}  // every process sees the commit in the file
+
+  std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation,
+                                                        std::chrono::milliseconds /*lease*/) override {
     auto const path = std::string{sqlite3_db_filename(writer_.db.get(), "main")} + "-" + options_.table + ".lock";
     return try_lock_file(path, [weak = weak_from_this(), me = std::string{incarnation}]() -> std::size_t {
       auto const self = weak.lock();
@@ -137,6 +145,16 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     }
   }
 
+  // Changes when another connection commits, one of this store included.
+  std::optional<std::int64_t> data_version() noexcept {
+    std::optional<std::int64_t> version;
+    try {
+      with_reader([&](sql::connection& c) { version = c.ask<std::int64_t>("PRAGMA data_version"); });
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the node polls anyway
+    }
+    return version;
+  }
+
   void check_file(std::optional<file_identity> const& file) const {
     if (file == file_) return;
     throw error{errc::wrong_transaction, "the transaction is on another database file than the node's store"};
@@ -149,21 +167,26 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   file_identity file_;
   std::string full_name_;
   std::atomic<bool> mending_failed_ = false;
+  change_watch changes_;
 };
 
 }  // namespace
 
 std::shared_ptr<store> open(std::string const& path, options o) {
   sql::check_table_name(o.table);
+  auto name = path;
+  std::optional<file_identity> file;
   {
-    auto const db = open_file(path, o.busy_timeout);
-    naming_file(path, [&] {
+    auto const db = open_handle(path, o.connect, o.busy_timeout);
+    if (o.connect) name = file_name(db.get());
+    naming_file(name, [&] {
       if (o.migrate) migrate_handle(db.get(), o.table);
       check_schema(db.get(), o.table);
     });
+    file = identity_of(db.get());
   }
   auto c = o.clock ? o.clock : machine_clock();
-  return std::make_shared<sqlite_store>(path, std::move(o), std::move(c));
+  return std::make_shared<sqlite_store>(name, std::move(o), std::move(c), file);
 }
 
 }  // namespace outbox::inline v0::sqlite

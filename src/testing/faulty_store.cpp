@@ -83,7 +83,7 @@ std::size_t faulty_store::release(std::span<owner_token const> tokens, std::chro
                      });
 }
 
-// A lock whose one statement can fail too. What is late finds the lock gone if its holder is.
+// A lock whose statements can fail too. What is late finds the lock gone if its holder is.
 class faulty_store::faulty_lock final : public spi::dispatch_lock {
  public:
   faulty_lock(std::shared_ptr<state> s, std::shared_ptr<spi::dispatch_lock> behind)
@@ -95,15 +95,23 @@ class faulty_store::faulty_lock final : public spi::dispatch_lock {
       return held ? held->expire_others() : 0;
     });
   }
+  bool renew() override {
+    return state_->run(operation::renew_lock, [lock = std::weak_ptr{behind_}] {
+      auto const held = lock.lock();
+      return held && held->renew();
+    });
+  }
 
  private:
   std::shared_ptr<state> state_;
   std::shared_ptr<spi::dispatch_lock> behind_;
 };
 
-std::unique_ptr<spi::dispatch_lock> faulty_store::try_dispatch_lock(std::string_view incarnation) {
-  auto lock = state_->run(operation::dispatch_lock,
-                          [s = state_->behind, i = std::string{incarnation}] { return s->try_dispatch_lock(i); });
+std::unique_ptr<spi::dispatch_lock> faulty_store::try_dispatch_lock(std::string_view incarnation,
+                                                                    std::chrono::milliseconds lease) {
+  auto lock = state_->run(operation::dispatch_lock, [s = state_->behind, i = std::string{incarnation}, lease] {
+    return s->try_dispatch_lock(i, lease);
+  });
   return lock ? std::make_unique<faulty_lock>(state_, std::move(lock)) : nullptr;
 }
 

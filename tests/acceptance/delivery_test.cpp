@@ -36,6 +36,26 @@ TYPED_TEST(Delivery, Atomicity) {
   EXPECT_EQ(this->seen.of("undone"), 0);
 }
 
+TYPED_TEST(Delivery, AWriteWithoutATransactionIsRefusedWithWhatToPass) {
+  auto n = single_node(this->options());
+  auto const kind = std::string{this->db.shared_store()->capabilities().kind};
+  auto const refused = [&](auto&& write) {
+    try {
+      write();
+      ADD_FAILURE() << "it was written";
+    } catch (error const& e) {
+      EXPECT_EQ(e.code(), errc::no_transaction);
+      EXPECT_THAT(e.what(), ::testing::HasSubstr("'" + kind + "'"));
+      EXPECT_THAT(e.what(), ::testing::HasSubstr("pass that transaction"));
+    }
+  };
+  auto const e = event::json("t", "1", {.id = "a"});
+  refused([&] { n.writer().write(no_transaction, e); });
+  refused([&] { n.writer().write(no_transaction, "t", "1"); });
+  refused([&] { n.writer().write_all(no_transaction, std::span{&e, 1}); });
+  EXPECT_EQ(this->db.shared_store()->inspect().counts().pending(), 0U);
+}
+
 TYPED_TEST(Delivery, CommitAndFastPath) {
   std::atomic<bool> hot = false;
   single_node_options o = this->options();

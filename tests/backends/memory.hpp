@@ -17,6 +17,10 @@ class memory_backend : public contract::backend {
       : clock_{c == backend_clock::manual ? std::make_shared<testing::manual_clock>() : nullptr},
         store_{memory::open({.clock = clock_, .done = done})} {}
 
+  /// On a clock that the test moves.
+  explicit memory_backend(memory::options o)
+      : clock_{std::make_shared<testing::manual_clock>()}, store_{memory::open(on(clock_, std::move(o)))} {}
+
   spi::store& store() override { return store_->backend(); }
   std::unique_ptr<contract::caller_transaction> begin() override {
     return std::make_unique<caller<memory_backend, memory::transaction>>(*this, *store_);
@@ -35,6 +39,11 @@ class memory_backend : public contract::backend {
   void rollback_to(memory::transaction& tx, std::string const& mark) { tx.rollback_to(mark); }
 
  private:
+  static memory::options on(std::shared_ptr<clock const> c, memory::options o) {
+    o.clock = std::move(c);
+    return o;
+  }
+
   std::shared_ptr<testing::manual_clock> clock_;
   std::shared_ptr<outbox::store> store_;
 };
@@ -45,6 +54,15 @@ class erasing_memory_backend final : public memory_backend {
   static constexpr char const* name = "erasing";
 
   erasing_memory_backend() : memory_backend{backend_clock::manual, done_rows::erase} {}
+};
+
+/// A memory store as a key-value server would be: its dispatch lock is a lease, and a write needs no transaction.
+class leasing_memory_backend final : public memory_backend {
+ public:
+  static constexpr char const* name = "leasing";
+
+  leasing_memory_backend()
+      : memory_backend{memory::options{.dispatch_lock = lock_kind::lease, .requires_transaction = false}} {}
 };
 
 }  // namespace outbox

@@ -118,6 +118,7 @@ bool covers_everything(outbox::sim::coverage const& seen) {
                                            "renew takes effect later",
                                            "release fails before",
                                            "release fails after",
+                                           "lock renewal fails before",
                                            "delivery in order",
                                            "fan_out",
                                            "fan_out repeats the rest",

@@ -127,6 +127,7 @@ class watched_lock final : public dispatch_lock {
   watched_lock(std::shared_ptr<session> s, oracle& o) : session_{std::move(s)}, oracle_{o} {}
   ~watched_lock() override { session_->reset(); }
   bool held() const noexcept override { return *session_ != nullptr && (*session_)->held(); }
+  bool renew() override { return *session_ != nullptr && (*session_)->renew(); }
   std::size_t expire_others() override {
     if (*session_ == nullptr) throw error{errc::unavailable, "the session was ended"};
     auto const n = (*session_)->expire_others();
@@ -185,8 +186,9 @@ class watched_store final : public forwarding_store {
     if (changed) oracle_.resumed(p.event_type);
     return changed;
   }
-  std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override {
-    auto lock = behind().try_dispatch_lock(incarnation);
+  std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation,
+                                                   std::chrono::milliseconds lease) override {
+    auto lock = behind().try_dispatch_lock(incarnation, lease);
     if (!lock) return nullptr;
     session_ = std::make_shared<watched_lock::session>(std::move(lock));
     return std::make_unique<watched_lock>(session_, oracle_);

@@ -239,7 +239,10 @@ void sim_node::pump() {
         auto const request = std::make_shared<core::renew_request>(std::move(r));
         auto const self = core_->self(request->held);
         carry(
-            renewing_, [request, self](spi::store& s) { return core::perform(s, *request, self); },
+            renewing_,
+            [request, self, lock = core_->held_lock()](spi::store& s) {
+              return core::perform(s, *request, self, lock);
+            },
             [this, request](core::renew_reply reply) { core_->apply(*request, reply); });
       });
   drive(

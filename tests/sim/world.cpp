@@ -51,12 +51,14 @@ profile profile::draw(core::random_source& r) {
     p.max_attempts = 1;
     p.narrow = false;
   }
+  p.lock_lease = p.exclusive && p.transactions % 2 == 0;  // not drawn: the other seeds stay what they were
   return p;
 }
 
 world::world(std::uint64_t seed, profile p, coverage& seen) : random_{seed}, profile_{p}, seen_{seen} {
-  table_ = memory::open(
-      {.clock = clock_, .at_commit = [this] { return std::exchange(next_commit_, memory::commit_fate::ok); }});
+  table_ = memory::open({.clock = clock_,
+                         .at_commit = [this] { return std::exchange(next_commit_, memory::commit_fate::ok); },
+                         .dispatch_lock = p.lock_lease ? lock_kind::lease : lock_kind::session});
   oracle_ = std::make_unique<oracle>(table_, p.lease, p.max_attempts, p.max_crashes, seen);
   watched_ = std::make_shared<watched_store>(table_, *oracle_);
   if (p.ordered) oracle_->expect_order();
@@ -99,8 +101,9 @@ testing::fault world::next_fault(int index, testing::operation what) {
   }
   if (f == testing::fault::none) return f;
   static constexpr char const* kinds[] = {"", "fails before", "fails after", "takes effect later", "is refused"};
-  static constexpr char const* operations[] = {"claim",     "settle", "renew", "release", "expire", "lock",
-                                               "heartbeat", "retire", "purge", "dead",    "replay", "read pauses"};
+  static constexpr char const* operations[] = {"claim",  "settle",      "renew",       "release", "expire",
+                                               "lock",   "heartbeat",   "retire",      "purge",   "dead",
+                                               "replay", "read pauses", "lock renewal"};
   auto const text = std::string{operations[static_cast<int>(what)]} + " " + kinds[static_cast<int>(f)];
   note(text);
   trace(index, text);
@@ -168,7 +171,7 @@ void world::outage() {
   trace(0, "the server is away for " + std::to_string(length.count()) + " ms");
   ++outages_;
   away_until_ = std::max<instant>(away_until_, clock_->now() + length);
-  watched_->end_session();
+  if (!profile_.lock_lease) watched_->end_session();
   disturb_all(length);
   at(length, [this] { disturb_all(); });
 }

@@ -25,9 +25,10 @@ using std::chrono::milliseconds;
 /// What a seed draws: which faults there are, and how often. Few kinds at a time find more than all at once.
 struct profile {
   int nodes = 2;
-  bool exclusive = false;  ///< single_node: one works, the others stand by.
-  bool ordered = false;    ///< Exclusive, and in order.
-  bool narrow = false;     ///< The asynchronous route has a limit.
+  bool exclusive = false;   ///< single_node: one works, the others stand by.
+  bool ordered = false;     ///< Exclusive, and in order.
+  bool lock_lease = false;  ///< The dispatch lock is a lease and not a session.
+  bool narrow = false;      ///< The asynchronous route has a limit.
   std::size_t workers = 2;
   std::size_t batch = 10;
   std::size_t hot = 20;

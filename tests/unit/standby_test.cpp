@@ -70,6 +70,74 @@ TEST_F(Standby, R9_NoBirthIsOwnedBeforeTheOldLeasesAreEnded) {
   EXPECT_NE(db.row("b").locked_by, "");
 }
 
+// A dispatch lock that is a lease of 30 s, as the rows have.
+class LeasedLock : public ::testing::Test {
+ protected:
+  bool active(stepper& n) {
+    return n.look([](engine& e) { return e.active(); });
+  }
+  table db{.lock = lock_kind::lease};
+  stepper first{db, "first", exclusive};
+  stepper second{db, "second", exclusive};
+};
+
+TEST_F(LeasedLock, R9_TheRenewerKeepsIt) {
+  first.open();
+  first.poll_all();
+  ASSERT_TRUE(active(first));
+  for (int i = 0; i < 10; ++i) {
+    db.clock->advance(8s);
+    first.renew();
+  }
+  first.poll_all();
+  EXPECT_TRUE(active(first));
+  second.open();
+  second.poll_all();
+  EXPECT_FALSE(active(second));
+}
+
+TEST_F(LeasedLock, R9_ANodeThatDoesNotRenewItStandsBy) {
+  first.open();
+  first.poll_all();
+  second.open();
+  second.poll_all();
+  db.clock->advance(31s);
+  second.poll_all();
+  EXPECT_TRUE(active(second));
+  first.renew();
+  EXPECT_FALSE(active(first)) << "its renewal has found the lock gone";
+  first.poll_all();
+  EXPECT_FALSE(active(first));
+  EXPECT_TRUE(active(second));
+}
+
+// The answer is not known: the lock is kept for as long as its lease lasts, and the next renewal decides.
+TEST_F(LeasedLock, R9_ARenewalThatFailsIsRepeated) {
+  first.open();
+  first.poll_all();
+  db.clock->advance(8s);
+  first.fail_next(testing::operation::renew_lock, testing::fault::before);
+  first.renew();
+  EXPECT_TRUE(active(first));
+  db.clock->advance(8s);
+  first.renew();
+  db.clock->advance(20s);
+  first.poll_all();
+  EXPECT_TRUE(active(first)) << "renewed 20 s ago";
+}
+
+TEST_F(LeasedLock, R9_WithoutRenewalItIsOverInTime) {
+  first.open();
+  first.poll_all();
+  for (int i = 0; i < 4; ++i) {
+    first.fail_next(testing::operation::renew_lock, testing::fault::before);
+    db.clock->advance(8s);
+    first.renew();
+  }
+  EXPECT_FALSE(active(first));
+  EXPECT_THAT(first.log, ::testing::Contains(HasSubstr("the dispatch lock was lost")));
+}
+
 // A lock that is a session's may be lost while the node lives.
 class LostLock : public ::testing::Test {
  protected:

@@ -29,8 +29,11 @@ using ::testing::SizeIs;
 struct table {
   std::shared_ptr<testing::manual_clock> clock = std::make_shared<testing::manual_clock>();
   memory::commit_fate next_commit = memory::commit_fate::ok;
-  std::shared_ptr<outbox::store> store = memory::open(
-      {.clock = clock, .at_commit = [this] { return std::exchange(next_commit, memory::commit_fate::ok); }});
+  lock_kind lock = lock_kind::session;
+  std::shared_ptr<outbox::store> store =
+      memory::open({.clock = clock,
+                    .at_commit = [this] { return std::exchange(next_commit, memory::commit_fate::ok); },
+                    .dispatch_lock = lock});
 
   row_view row(std::string const& id) { return store->inspect().find(id).value(); }
 

@@ -28,7 +28,8 @@ class OUTBOX_CORE_EXPORT forwarding_store : public store {
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
 
-  std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) override;
+  std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation,
+                                                   std::chrono::milliseconds lease) override;
   void heartbeat(node_row const& node) override;
   void retire(std::string_view incarnation) override;
   table_settings settings() override;
@@ -53,7 +54,7 @@ class OUTBOX_CORE_EXPORT forwarding_store : public store {
   std::vector<finding> findings() override;
 
   instant now() override;
-  std::uint64_t change_counter() noexcept override;
+  subscription on_change(std::function<void()> callback) override;
   void hint() noexcept override;
 
  protected:

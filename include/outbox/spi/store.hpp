@@ -9,11 +9,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <outbox/clock.hpp>
 #include <outbox/detail/core_export.hpp>
 #include <outbox/event.hpp>
+#include <outbox/spi/subscription.hpp>
 #include <outbox/store.hpp>
 #include <outbox/transaction.hpp>
 #include <span>
@@ -243,8 +245,10 @@ struct table_settings {
   bool keyed = false;      ///< The table keeps an order per key: only nodes that know it may dispatch from it.
 };
 
-/// Held by the one node that may dispatch, in the modes that allow only one. Destroying it gives the lock back; the
-/// database gives it back when the process ends.
+/// Held by the one node that may dispatch, in the modes that allow only one. Destroying it gives the lock back. It ends
+/// with the process or, if the store's kind of lock is a lease, at the end of the lease.
+///
+/// Thread-safe.
 class OUTBOX_CORE_EXPORT dispatch_lock {
  public:
   dispatch_lock() = default;
@@ -252,8 +256,13 @@ class OUTBOX_CORE_EXPORT dispatch_lock {
   dispatch_lock& operator=(dispatch_lock const&) = delete;
   virtual ~dispatch_lock();
 
-  /// False once the lock was lost, for example with its connection. No round trip.
+  /// False once the lock was lost: its session has ended, or its lease is over. No round trip.
   [[nodiscard]] virtual bool held() const noexcept = 0;
+
+  /// For `lock_kind::lease`: extends the lease, which then ends that long from now by the store's clock. Returns false
+  /// if the lock was lost. Throws `error` if that is not known; the node keeps the lock for as long as `held()` is
+  /// true, and tries again at its next renewal. The node calls it at each renewal, which is at a quarter of the lease.
+  [[nodiscard]] virtual bool renew() { return true; }
 
   /// Ends now the leases of every owner of another incarnation. Returns the number of rows. It takes effect only while
   /// the lock is held, however late the statement arrives, so it never ends a lease of the next holder. Throws `error`.
@@ -279,6 +288,9 @@ class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
   /// Inserts in the caller's transaction. Throws `error` (wrong_transaction) if that is of another kind or database,
   /// before it writes anything. An error of the database is thrown here, or by the transaction's commit if it sends the
   /// rows together with that. An event with a delay is outside the order of its key.
+  ///
+  /// `tx.none()` is true only where `requires_transaction` is false: all rows are then in the store when the call
+  /// returns, or none is if it throws. If the error is transient or in doubt, they may be there.
   ///
   /// With a receipt, tells the `seq` of each row and the row before it. Without one, nothing extra is asked. Throws
   /// `error` (unsupported) if there is a receipt and `capabilities().keys` is false.
@@ -307,8 +319,10 @@ class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
 
   // Coordination. Delivery needs all of these.
 
-  /// Null if another process or node has it.
-  [[nodiscard]] virtual std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation) = 0;
+  /// Returns null if another process or node has the lock. `lease` is how long a lock of `lock_kind::lease` lasts
+  /// unless the node renews it; other kinds ignore it. Throws `error` (unsupported) if the kind is `none`.
+  [[nodiscard]] virtual std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation,
+                                                                         std::chrono::milliseconds lease) = 0;
 
   /// Writes or renews a node's row. Deletes rows that expired a day ago.
   virtual void heartbeat(node_row const& node) = 0;
@@ -386,13 +400,15 @@ class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
 
   // Signals. Hints only: no promise depends on them.
 
-  /// A number that changes after another connection has written. It is cheap enough to ask every few milliseconds, and
-  /// wakes the poller. Asked only where `watch_every` is positive.
-  [[nodiscard]] virtual std::uint64_t change_counter() noexcept { return 0; }
+  /// Calls `callback` soon after another caller may have written rows that can be claimed, on a thread of the store or
+  /// of the caller that wrote, until the subscription ends. The callback must be short and must not call the store.
+  /// Changes may be reported late, together, or without need: the node polls anyway. A store that cannot observe
+  /// changes returns an empty subscription. Throws `error` if the store cannot begin to observe them.
+  [[nodiscard]] virtual subscription on_change(std::function<void()> callback) = 0;
 
-  /// Tells the store that rows were committed that any node may take. A store that can tell other nodes does so soon,
-  /// on a thread of its own, at no cost to the caller.
-  virtual void hint() noexcept {}
+  /// Rows were committed that any node may take. A store that can tell other processes does so soon, on a thread of its
+  /// own, so that it costs the caller nothing. Delivery does not rely on it.
+  virtual void hint() noexcept = 0;
 };
 
 }  // namespace outbox::inline v0::spi

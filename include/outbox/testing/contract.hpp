@@ -17,4 +17,5 @@
 #include <outbox/testing/contract/operator.hpp>
 #include <outbox/testing/contract/order.hpp>
 #include <outbox/testing/contract/settle.hpp>
+#include <outbox/testing/contract/signals.hpp>
 #include <outbox/testing/contract/table.hpp>

@@ -23,7 +23,7 @@ plan<poll_request> engine::plan_poll(steady_time now) {
   if (settings_.exclusive && !lock_held_) {
     if (!due) return {{}, pace_.next()};
     poll_busy_ = true;
-    return {poll_request{lock_request{}, now}};
+    return {poll_request{lock_request{settings_.lease.duration}, now}};
   }
   if (settings_.exclusive && !others_expired_) {
     poll_busy_ = true;

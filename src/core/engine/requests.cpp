@@ -27,8 +27,8 @@ poll_reply perform(spi::store& s, poll_request const& request, std::string const
   return reply_of<poll_reply>([&](poll_reply& reply) {
     if (auto const* const release = std::get_if<release_request>(&request.request)) {
       s.release(release->tokens, release->lease);
-    } else if (std::holds_alternative<lock_request>(request.request)) {
-      reply.value = s.try_dispatch_lock(incarnation);
+    } else if (auto const* const wanted = std::get_if<lock_request>(&request.request)) {
+      reply.value = s.try_dispatch_lock(incarnation, wanted->lease);
     } else if (std::holds_alternative<expire_request>(request.request)) {
       auto const held = lock.lock();
       if (!held) throw error{errc::unavailable, "the dispatch lock was lost"};
@@ -47,11 +47,19 @@ settle_reply perform(spi::store& s, settle_request const& request) noexcept {
   });
 }
 
-renew_reply perform(spi::store& s, renew_request const& request, node_row const& self) noexcept {
+renew_reply perform(spi::store& s, renew_request const& request, node_row const& self,
+                    std::weak_ptr<dispatch_lock> const& lock) noexcept {
+  bool lost = false;
+  auto const locked = reply_of<renew_reply>([&](renew_reply&) {
+    if (s.capabilities().dispatch_lock != lock_kind::lease) return;
+    if (auto const held = lock.lock()) lost = !held->renew();
+  });
   auto reply = reply_of<renew_reply>([&](renew_reply& r) {
     if (!request.rows.empty()) r.kept = s.renew(request.rows, self.lease);
   });
+  if (lost) reply.lost_lock = lock;
   if (reply.failure) return reply;
+  reply.rest = locked.failure;
   // Each for itself. The registry is for tools: that it fails must neither make the node think that it has lost its
   // leases, nor keep it from hearing of a pause.
   auto const also = [&](auto&& f) {

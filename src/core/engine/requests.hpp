@@ -24,7 +24,9 @@ struct release_request {
   milliseconds lease{};
 };
 /// Asks for the dispatch lock.
-struct lock_request {};
+struct lock_request {
+  milliseconds lease{};  ///< For a store whose lock is a lease.
+};
 /// Ends the leases of earlier holders of the dispatch lock.
 struct expire_request {};
 
@@ -65,6 +67,7 @@ struct renew_reply {
   std::optional<error> rest;     ///< They were, but something after that failed.
   bool doubts_released = false;
   std::optional<table_settings> settings;
+  std::weak_ptr<dispatch_lock> lost_lock;  ///< The dispatch lock, if its renewal found that it was lost.
 };
 
 /// A request, or the time to ask again if nothing happens before.
@@ -81,6 +84,7 @@ struct plan {
 [[nodiscard]] settle_reply perform(spi::store& s, settle_request const& request) noexcept;
 
 /// Renews, releases what is in doubt, and tells the other nodes that this one lives.
-[[nodiscard]] renew_reply perform(spi::store& s, renew_request const& request, node_row const& self) noexcept;
+[[nodiscard]] renew_reply perform(spi::store& s, renew_request const& request, node_row const& self,
+                                  std::weak_ptr<dispatch_lock> const& lock) noexcept;
 
 }  // namespace outbox::inline v0::core

@@ -27,8 +27,9 @@ std::size_t forwarding_store::release(std::span<owner_token const> tokens, std::
   return to_->release(tokens, lease);
 }
 
-std::unique_ptr<dispatch_lock> forwarding_store::try_dispatch_lock(std::string_view incarnation) {
-  return to_->try_dispatch_lock(incarnation);
+std::unique_ptr<dispatch_lock> forwarding_store::try_dispatch_lock(std::string_view incarnation,
+                                                                   std::chrono::milliseconds lease) {
+  return to_->try_dispatch_lock(incarnation, lease);
 }
 void forwarding_store::heartbeat(node_row const& node) { to_->heartbeat(node); }
 void forwarding_store::retire(std::string_view incarnation) { to_->retire(incarnation); }
@@ -64,7 +65,7 @@ void forwarding_store::set_keyed(bool keyed) { to_->set_keyed(keyed); }
 std::vector<finding> forwarding_store::findings() { return to_->findings(); }
 
 instant forwarding_store::now() { return to_->now(); }
-std::uint64_t forwarding_store::change_counter() noexcept { return to_->change_counter(); }
+subscription forwarding_store::on_change(std::function<void()> callback) { return to_->on_change(std::move(callback)); }
 void forwarding_store::hint() noexcept { to_->hint(); }
 
 }  // namespace outbox::inline v0::spi

@@ -67,9 +67,20 @@ void node_core::say(log_level level, std::string_view text, std::string_view kin
 }
 
 void node_core::look_at_lock() {
-  if (!dispatch_lock_ || dispatch_lock_->held()) return;
+  if (dispatch_lock_ && !dispatch_lock_->held()) lose_lock();
+}
+
+void node_core::lose_lock() {
   dispatch_lock_.reset();
   engine_.lock_lost(now());
+}
+
+void node_core::store_changed() noexcept {
+  {
+    std::lock_guard const lock{mutex_};
+    engine_.wake();
+  }
+  wake_one(loop::poll);
 }
 
 assignment node_core::start_next(engine_lock const& /*locked*/) {
@@ -100,7 +111,9 @@ poll_reply node_core::ask(poll_request const& request) {
   return perform(store(), request, settings_.incarnation, held_lock());
 }
 settle_reply node_core::ask(settle_request const& request) { return perform(store(), request); }
-renew_reply node_core::ask(renew_request const& request) { return perform(store(), request, self(request.held)); }
+renew_reply node_core::ask(renew_request const& request) {
+  return perform(store(), request, self(request.held), held_lock());
+}
 
 poll_outcome node_core::carry(poll_request const& request) {
   auto reply = ask(request);
@@ -143,6 +156,11 @@ void node_core::apply(settle_request const& sent, settle_reply const& reply) {
 
 void node_core::apply(renew_request const& sent, renew_reply const& reply) {
   with_engine([&](engine& e) {
+    if (auto const lost = reply.lost_lock.lock(); lost && lost == dispatch_lock_) {
+      lose_lock();
+    } else {
+      look_at_lock();
+    }
     if (reply.failure) {
       e.apply_renew_failure(sent, *reply.failure, now());
       return;

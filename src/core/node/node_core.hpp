@@ -64,6 +64,9 @@ class node_core : public std::enable_shared_from_this<node_core> {
 
   std::vector<event_id> write(transaction_ref tx, std::span<event const> events);
 
+  /// Wakes the poller, because another caller may have written. Short, and it does not call the store.
+  void store_changed() noexcept;
+
   // What the table says to every node. Throw `error`.
   std::optional<error> load_settings();  ///< Returns the reason if this node may not work on the table.
   bool pause(route_pause const& what);
@@ -190,6 +193,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
 
   // Tells the engine if the dispatch lock was lost. No round trip.
   void look_at_lock();
+  void lose_lock();
 
   [[nodiscard]] static constexpr std::size_t index(loop which) noexcept { return static_cast<std::size_t>(which); }
 

@@ -83,6 +83,7 @@ void runtime::start() {
       run(settler_, &runtime::settle);
       for (std::size_t i = 0; i < core_->settings().workers; ++i) run(workers_.emplace_back(), &runtime::work);
       run(poller_, &runtime::poll);
+      changes_ = core_->store().on_change([core = core_.get()] { core->store_changed(); });
     }
   } catch (std::exception const& e) {
     core_->with_engine([&](engine& g) { g.close(core_->now()); });
@@ -133,6 +134,7 @@ bool runtime::end_thread(node_thread& l, loop which, clock::time_point deadline)
 
 // Everything that was started, in the order of closing; false if that is not possible by then.
 bool runtime::end_all(clock::time_point deadline) {
+  changes_ = {};
   if (!end_thread(purger_, loop::purge, deadline) || !end_thread(poller_, loop::poll, deadline)) return false;
   {
     auto const lock = core_->lock();
@@ -157,10 +159,20 @@ void runtime::abandon_open_calls() {
   core_->with_engine([&](engine& e) { e.release_queued(core_->now()); });
 }
 
+// A node that can never become active must not start.
+void runtime::check_lock() const {
+  auto const& s = core_->settings();
+  auto const can = core_->store().capabilities();
+  if (!s.exclusive || can.dispatch_lock != lock_kind::none) return;
+  throw error{errc::unsupported, "a " + std::string{name(s.mode)} + " node needs a dispatch lock, and the store of " +
+                                     std::string{can.table} + " has none: " + std::string{can.no_lock_reason}};
+}
+
 // Announced first and checked second: of two nodes that start at once, at least one sees the other.
 void runtime::heartbeat() {
   auto const self = core_->self(0);
   if (self.mode == node_mode::writer_only) return;  // it dispatches nothing, so no node needs to know of it
+  check_lock();
   core_->store().heartbeat(self);
   auto const exclusive = [](node_mode m) { return m == node_mode::single_node || m == node_mode::ordered; };
   for (auto const& other : core_->store().inspect().nodes()) {
@@ -205,9 +217,9 @@ void runtime::work() {
 void runtime::poll() {
   auto lock = core_->lock();
   while (!poller_.quit) {
-    auto p = core_->plan_poll(lock);
+    auto const p = core_->plan_poll(lock);
     if (!p.request && !core_->engine_under(lock).has_notes()) {
-      watch(lock, p);
+      core_->wait(lock, loop::poll, p.wake);
       continue;
     }
     core_->publish(lock);  // callers leave their notes to us
@@ -219,19 +231,6 @@ void runtime::poll() {
     core_->export_metrics();
     lock.lock();
   }
-}
-
-// Waits until the time that the plan names, or until a writer may have written: a store that can see changes is asked
-// every few milliseconds.
-void runtime::watch(engine_lock& lock, plan<poll_request>& p) {
-  auto const every = core_->store().capabilities().watch_every;
-  if (every.count() == 0) return core_->wait(lock, loop::poll, p.wake);
-  p.wake = std::min<steady_time>(p.wake, core_->now() + every);
-  core_->wait(lock, loop::poll, p.wake);
-  lock.unlock();
-  auto const counter = core_->store().change_counter();
-  lock.lock();
-  if (std::exchange(change_counter_, counter) != counter) core_->engine_under(lock).wake();
 }
 
 void runtime::settle() {

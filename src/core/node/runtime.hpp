@@ -91,6 +91,7 @@ class runtime {
     bool ended = false;  ///< It has done its last step.
   };
 
+  void check_lock() const;
   void heartbeat();
   void open_engine();
   void step_all(std::size_t& delivered);
@@ -98,7 +99,6 @@ class runtime {
   void abandon_open_calls();
   void work();
   void poll();
-  void watch(engine_lock& lock, plan<poll_request>& p);
   void settle();
   void renew();
   void purge();
@@ -117,8 +117,8 @@ class runtime {
   bool flush_ = false, quit_workers_ = false;
   bool asked_early_ = false;                ///< While it was being started.
   std::optional<clock::time_point> asked_;  ///< A listener asked for the stop: what is queued has until then.
-  bool farewell_said_ = false;              ///< The renewer's, like the next one the poller's.
-  std::uint64_t change_counter_ = 0;
+  bool farewell_said_ = false;              ///< Used by the renewer only.
+  spi::subscription changes_;               ///< Used while starting and stopping only.
   std::deque<node_thread> workers_;
   node_thread purger_, poller_, settler_, renewer_;
 };

@@ -143,17 +143,30 @@ std::vector<insertion> insertions_of(std::span<event const> events, engine::regi
   return rows;
 }
 
-}  // namespace
-
-std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const> events) {
-  auto const can = store().capabilities();
-  if (can.requires_transaction && !tx.active()) {
+void check_transaction(transaction_ref tx, store_capabilities const& can) {
+  auto const kind = "'" + std::string{can.kind} + "'";
+  if (tx.none()) {
+    if (!can.requires_transaction) return;
+    throw error{errc::no_transaction, "a store of kind " + kind +
+                                          " writes events in a transaction of the caller: pass that transaction to "
+                                          "write() instead of outbox::no_transaction"};
+  }
+  if (!tx.active()) {
     throw error{errc::no_transaction, "write() needs an active transaction: begin one, and write before its commit"};
   }
   if (tx.kind() != can.kind) {
-    throw error{errc::wrong_transaction, "the transaction is of kind '" + std::string{tx.kind()} +
-                                             "', the store of kind '" + std::string{can.kind} + "'"};
+    throw error{errc::wrong_transaction,
+                "the transaction is of kind '" + std::string{tx.kind()} + "', the store of kind " + kind};
   }
+}
+
+// After this, rows that were sent without a transaction may be in the store: the answer was lost.
+bool leaves_in_doubt(error const& e) noexcept { return e.transient() || e.in_doubt(); }
+
+}  // namespace
+
+std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const> events) {
+  check_transaction(tx, store().capabilities());
   std::vector<event> changed;
   if (settings_.hook && !events.empty()) {
     changed = settings_.hook->before_write({events.begin(), events.end()});
@@ -173,21 +186,32 @@ std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const
     r = with_engine_quietly([&](engine& e) { return e.register_births(events, now()); });
   }
   std::shared_ptr<birth_observer> observer;
+  bool sent = false;
+  auto const give_up = [&](bool in_doubt) {
+    if (tx.none() && sent && in_doubt) return observer->in_doubt();
+    if (r.birth) with_engine_quietly([&](engine& e) { e.cancel(*r.birth); });
+    if (observer) observer->disarm();
+  };
   try {
     // The observer is enlisted before the INSERT: if memory runs out, it does so while nothing is written.
     observer = std::make_shared<birth_observer>(self, r, settings_.hook, events);
-    bool const reports = tx.enlist(observer);
+    bool const reports = tx.none() || tx.enlist(observer);
     if (!reports && r.birth) {
       with_engine_quietly([&](engine& e) { e.cancel(*r.birth); });
       r.owned.assign(events.size(), false);
     }
-    store().insert(tx, insertions_of(events, r, settings_.lease.duration));
+    auto const rows = insertions_of(events, r, settings_.lease.duration);
+    sent = true;
+    store().insert(tx, rows);
+  } catch (error const& e) {
+    give_up(leaves_in_doubt(e));
+    throw;
   } catch (...) {
-    if (r.birth) with_engine_quietly([&](engine& e) { e.cancel(*r.birth); });
-    if (observer) observer->disarm();
+    give_up(/*in_doubt=*/true);
     throw;
   }
   if (settings_.hook) guarded(self, [&] { settings_.hook->after_write(events); });
+  if (tx.none()) observer->committed();
   std::vector<event_id> ids;
   ids.reserve(events.size());
   for (auto const& e : events) ids.emplace_back(e.id());

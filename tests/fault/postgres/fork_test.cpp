@@ -41,7 +41,7 @@ TEST_F(PostgresFork, AChildDoesNotKeepTheLockOfANodeThatDied) {
 // It would speak to the server in the parent's session.
 TEST_F(PostgresFork, AChildThatDropsTheLockDoesNotGiveItBack) {
   auto const store = db.open();
-  auto lock = store->backend().try_dispatch_lock("n");
+  auto lock = store->backend().try_dispatch_lock("n", 30s);
   ASSERT_TRUE(lock);
   EXPECT_EQ(in_child([&] {
               bool const held = lock->held();
@@ -52,9 +52,9 @@ TEST_F(PostgresFork, AChildThatDropsTheLockDoesNotGiveItBack) {
       << "the child thinks that it has the lock";
   EXPECT_TRUE(lock->held());
   EXPECT_EQ(lock->expire_others(), 0U) << "its session answers";
-  EXPECT_FALSE(db.open()->backend().try_dispatch_lock("m")) << "it is free";
+  EXPECT_FALSE(db.open()->backend().try_dispatch_lock("m", 30s)) << "it is free";
   lock.reset();
-  EXPECT_TRUE(db.open()->backend().try_dispatch_lock("m"));
+  EXPECT_TRUE(db.open()->backend().try_dispatch_lock("m", 30s));
 }
 
 }  // namespace

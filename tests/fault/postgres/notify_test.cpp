@@ -33,14 +33,14 @@ TEST_F(PostgresServer, HintsAtTheSameTimeAreOneNotify) {
   o.notify = true;
   auto const s = postgres::open(db.connection(), o);
   auto const listening = postgres::open(db.connection(), o);
-  auto const before = listening->backend().change_counter();
+  change_counter heard{*listening};
   auto const began = std::chrono::steady_clock::now();
   std::uint64_t hints = 0;
   for (; std::chrono::steady_clock::now() < began + 300ms; ++hints) s->backend().hint();
-  ASSERT_TRUE(eventually([&] { return listening->backend().change_counter() != before; }));
+  ASSERT_TRUE(eventually([&] { return heard.count() > 0; }));
   auto const most = (std::chrono::steady_clock::now() - began) / 10ms + 2;
   ASSERT_GT(hints, 1000U);
-  EXPECT_LE(listening->backend().change_counter() - before, static_cast<std::uint64_t>(most)) << "a hundred a second";
+  EXPECT_LE(heard.count(), static_cast<std::uint64_t>(most)) << "a hundred a second";
 }
 
 // After a process has committed and ended, nothing is left that could notify later.
@@ -117,14 +117,14 @@ TEST_F(PostgresServer, SessionsOfTheApplicationSendNoNotify) {
   o.notify = true;
   auto const s = postgres::open(own.connection(), o);
   auto w = writer_only({.store = s, .log = nullptr});
-  auto const before = s->backend().change_counter();
+  change_counter heard{*s};
   postgres::connection c{own.connection() + " application_name=business"};
   for (auto const how : {postgres::send_mode::immediate, postgres::send_mode::pipelined}) {
     postgres::transaction tx{c, how};
     w.writer().write(tx, "t", "1");
     tx.commit();
   }
-  ASSERT_TRUE(eventually([&] { return s->backend().change_counter() != before; })) << "the store notified";
+  ASSERT_TRUE(eventually([&] { return heard.count() > 0; })) << "the store notified";
   std::ifstream log{server.directory() + "/server.log"};
   int commits = 0;
   int notified = 0;
@@ -140,7 +140,7 @@ TEST_F(PostgresServer, SessionsOfTheApplicationSendNoNotify) {
 }
 
 TEST_F(PostgresServer, NotifyIsOffByDefault) {
-  EXPECT_EQ(db.open()->capabilities().watch_every, 0ms);
+  EXPECT_FALSE(change_counter{*db.open()}.observes());
   auto const s = postgres::open(db.connection() + " application_name=quiet", db.options());
   static_cast<void>(s->inspect().counts());
   EXPECT_EQ(db.ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'quiet' AND query LIKE 'LISTEN%'"),

@@ -35,9 +35,25 @@ TEST_F(PostgresPooler, WhatNeedsASessionIsRefusedWithTheReason) {
   auto const notify = thrown_by([&] { static_cast<void>(postgres::open(bouncer->connection(), o)); });
   EXPECT_THAT(notify.what(), HasSubstr("pooler"));
   auto const s = postgres::open(bouncer->connection(), db.options());
-  auto const lock = thrown_by([&] { static_cast<void>(s->backend().try_dispatch_lock("n")); });
-  EXPECT_EQ(lock.code(), errc::store_failure);
+  auto const lock = thrown_by([&] { static_cast<void>(s->backend().try_dispatch_lock("n", 30s)); });
+  EXPECT_EQ(lock.code(), errc::unsupported);
   EXPECT_THAT(lock.what(), HasSubstr("multi_node"));
+  EXPECT_EQ(s->capabilities().dispatch_lock, lock_kind::none);
+  EXPECT_EQ(db.open()->capabilities().dispatch_lock, lock_kind::session);
+}
+
+TEST_F(PostgresPooler, ANodeThatNeedsTheLockDoesNotStart) {
+  auto const s = postgres::open(bouncer->connection(), db.options());
+  auto const refused = [&](node n) {
+    auto const e = thrown_by([&] { n.start(); });
+    EXPECT_EQ(e.code(), errc::unsupported);
+    EXPECT_THAT(e.what(), HasSubstr("dispatch lock"));
+    EXPECT_THAT(e.what(), HasSubstr("pooler"));
+    EXPECT_THAT(e.what(), HasSubstr("multi_node"));
+  };
+  refused(single_node({.store = s, .log = nullptr}));
+  refused(ordered({.store = s, .log = nullptr}));
+  EXPECT_THAT(s->inspect().nodes(), IsEmpty()) << "it leaves no row behind";
 }
 
 // A pooler lets clients in at once and may have no server for them for minutes.

@@ -18,6 +18,7 @@
 #include <outbox/testing.hpp>
 #include <thread>
 
+#include "support/change_counter.hpp"
 #include "support/free_port.hpp"
 #include "support/pgbouncer.hpp"
 #include "support/postgres_database.hpp"

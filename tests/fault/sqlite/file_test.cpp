@@ -226,19 +226,19 @@ class LockFile : public SqliteFile {
 TEST_F(LockFile, ALockWhoseFileIsRemovedIsLost) {
   auto const one = sqlite::open(path);
   auto const two = sqlite::open(path);
-  auto a = one->backend().try_dispatch_lock("a");
+  auto a = one->backend().try_dispatch_lock("a", 30s);
   ASSERT_TRUE(a);
   EXPECT_TRUE(a->held());
   ASSERT_EQ(::unlink(lock_path.c_str()), 0);
   EXPECT_FALSE(a->held());
   EXPECT_THROW(a->expire_others(), error);
-  auto const b = two->backend().try_dispatch_lock("b");
+  auto const b = two->backend().try_dispatch_lock("b", 30s);
   ASSERT_TRUE(b);
   EXPECT_TRUE(b->held());
   EXPECT_FALSE(a->held()) << "the file that is there now is another one";
   a.reset();
   EXPECT_TRUE(b->held());
-  EXPECT_FALSE(one->backend().try_dispatch_lock("c"));
+  EXPECT_FALSE(one->backend().try_dispatch_lock("c", 30s));
 }
 
 TEST_F(LockFile, I7_OneOfTwoNodesIsActiveAfterTheFileWasRemoved) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <outbox/outbox.hpp>
 #include <outbox/spi/store.hpp>
@@ -14,6 +15,7 @@
 #include <set>
 
 #include "sqlite/statements.hpp"
+#include "support/change_counter.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/waiting.hpp"
 
@@ -210,14 +212,34 @@ TEST_F(Foreign, AWritersClockAheadOfOursDelaysNothing) {
   EXPECT_TRUE(seen.reach(1));
 }
 
-// Several nodes may share one store: the one that looks first must not take the news from the others.
-TEST_F(Foreign, EachPollerIsToldOfAChange) {
-  auto const before = store->backend().change_counter();
-  EXPECT_EQ(store->backend().change_counter(), before) << "nothing has happened";
+// Several nodes may share one store.
+TEST_F(Foreign, EverySubscriberIsToldOfAChange) {
+  change_counter first{*store};
+  change_counter second{*store};
   shell(plain_insert("a", "'2026-01-01'"));
-  auto const first = store->backend().change_counter();
-  EXPECT_NE(first, before);
-  EXPECT_EQ(store->backend().change_counter(), first) << "the second to ask hears the same";
+  EXPECT_TRUE(eventually([&] { return first.count() > 0 && second.count() > 0; }));
+  second.end();
+  auto const heard = first.count();
+  shell(plain_insert("b", "'2026-01-01'"));
+  EXPECT_TRUE(eventually([&] { return first.count() > heard; })) << "the thread serves those that are left";
+}
+
+int threads_of_this_process() {
+  namespace fs = std::filesystem;
+  return static_cast<int>(std::distance(fs::directory_iterator{"/proc/self/task"}, fs::directory_iterator{}));
+}
+
+TEST_F(Foreign, TheFileIsWatchedOnlyWhileThereIsASubscriber) {
+  auto const before = threads_of_this_process();
+  {
+    change_counter first{*store};
+    change_counter second{*store};
+    EXPECT_EQ(threads_of_this_process(), before + 1) << "one thread for both";
+  }
+  EXPECT_TRUE(eventually([&] { return threads_of_this_process() == before; }));
+  change_counter again{*store};
+  shell(plain_insert("a", "'2026-01-01'"));
+  EXPECT_TRUE(eventually([&] { return again.count() > 0; }));
 }
 
 TEST_F(Foreign, R13_ARowThatCannotBeNormalisedDoesNotHoldUpTheOthers) {

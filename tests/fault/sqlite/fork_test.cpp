@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/base/fork_guard.hpp"
+#include "support/change_counter.hpp"
 #include "support/forked.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/waiting.hpp"
@@ -74,7 +75,7 @@ TEST_F(SqliteFork, AChildDoesNotKeepTheLockOfANodeThatDied) {
 
 TEST_F(SqliteFork, AChildThatDropsTheLockDoesNotGiveItBack) {
   auto const store = sqlite::open(path);
-  auto lock = store->backend().try_dispatch_lock("n");
+  auto lock = store->backend().try_dispatch_lock("n", 30s);
   ASSERT_TRUE(lock);
   EXPECT_EQ(in_child([&] {
               bool const held = lock->held();
@@ -84,9 +85,9 @@ TEST_F(SqliteFork, AChildThatDropsTheLockDoesNotGiveItBack) {
             0)
       << "the child thinks that it has the lock";
   EXPECT_TRUE(lock->held());
-  EXPECT_FALSE(sqlite::open(path)->backend().try_dispatch_lock("m")) << "it is free";
+  EXPECT_FALSE(sqlite::open(path)->backend().try_dispatch_lock("m", 30s)) << "it is free";
   lock.reset();
-  EXPECT_TRUE(sqlite::open(path)->backend().try_dispatch_lock("m"));
+  EXPECT_TRUE(sqlite::open(path)->backend().try_dispatch_lock("m", 30s));
 }
 
 // Its engine has no threads, and gives out the same tokens as its parent's.
@@ -110,6 +111,28 @@ TEST_F(SqliteFork, I1_I7_EventsThatAChildWritesAreLeftToThePoller) {
     EXPECT_EQ(seen.of(id), 1) << id;
     EXPECT_EQ(sqlite::open(path)->inspect().find(id)->crashes, 0) << id;
   }
+}
+
+// The thread that watches the file is not there, and what it shares with others may be locked for ever.
+TEST_F(SqliteFork, AChildHearsOfNoChangeAndEndsItsSubscriptionAtOnce) {
+  auto const store = sqlite::open(path);
+  auto n = make_node();
+  n.run_until_idle();
+  auto const w = n.writer();
+  auto heard = std::make_unique<change_counter>(*store);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(in_child([&] {
+                auto const before = heard->count();
+                commit(w, new_event_id());
+                bool const told = heard->count() != before;
+                heard.reset();
+                return told ? 1 : 0;
+              }),
+              0);
+  }
+  auto const before = heard->count();
+  commit(w, "parent");
+  EXPECT_TRUE(eventually([&] { return heard->count() > before; })) << "the parent hears as before";
 }
 
 // What a lock of another thread guards at the moment of the fork stays locked in the child for ever.

@@ -18,6 +18,42 @@ class Insert : public StoreContract<Backend> {
 };
 TYPED_TEST_SUITE(Insert, Stores, store_name);
 
+// A write without a transaction. Returns what it threw.
+template <class Test>
+std::optional<error> insert_at_once(Test& test, std::vector<event> const& events, std::string_view token = {}) {
+  std::vector<insertion> rows;
+  for (auto const& e : events) rows.push_back({&e, token, token.empty() ? 0ms : std::chrono::milliseconds{lease}});
+  try {
+    test.store().insert(join(no_transaction), rows);
+    return std::nullopt;
+  } catch (error const& e) {
+    return e;
+  }
+}
+
+TYPED_TEST(Insert, WithoutATransactionRowsAreThereAtOnceOrNotAtAll) {
+  bool const allowed = !this->s().capabilities().requires_transaction;
+  auto const thrown = insert_at_once(this->backend_, {json_event("a"), json_event("b")});
+  EXPECT_EQ(!thrown, allowed);
+  EXPECT_THAT(this->claim("n/1").rows, SizeIs(allowed ? 2 : 0));
+}
+
+TYPED_TEST(Insert, WithoutATransactionADuplicateIdRefusesAllRows) {
+  if (this->s().capabilities().requires_transaction) GTEST_SKIP() << "this store writes in transactions only";
+  this->put({"taken"});
+  auto const thrown = insert_at_once(this->backend_, {json_event("new"), json_event("taken")});
+  ASSERT_TRUE(thrown);
+  EXPECT_EQ(thrown->code(), errc::duplicate_event);
+  EXPECT_FALSE(this->s().inspect().find("new"));
+}
+
+TYPED_TEST(Insert, WithoutATransactionARowMayBeBornWithAnOwner) {
+  if (this->s().capabilities().requires_transaction) GTEST_SKIP() << "this store writes in transactions only";
+  ASSERT_FALSE(insert_at_once(this->backend_, {json_event("a")}, "n/1"));
+  EXPECT_EQ(this->row("a").locked_by, "n/1");
+  EXPECT_THAT(this->claim("m/1").rows, IsEmpty());
+}
+
 // Remembers what a transaction reported to its observer.
 class transaction_notes final : public transaction_observer {
  public:

@@ -6,7 +6,13 @@
 namespace outbox::contract {
 
 template <class Backend>
-class Lease : public StoreContract<Backend> {};
+class Lease : public StoreContract<Backend> {
+ protected:
+  [[nodiscard]] lock_kind kind() { return this->s().capabilities().dispatch_lock; }
+  [[nodiscard]] std::unique_ptr<dispatch_lock> try_lock(std::string_view incarnation) {
+    return this->s().try_dispatch_lock(incarnation, lease);
+  }
+};
 TYPED_TEST_SUITE(Lease, Stores, store_name);
 
 TYPED_TEST(Lease, RenewalKeepsTheRow) {
@@ -112,12 +118,13 @@ TYPED_TEST(Lease, ReleaseByTokenReachesBirths) {
 }
 
 TYPED_TEST(Lease, TheHolderOfTheDispatchLockEndsTheLeasesOfOthers) {
+  if (this->kind() == lock_kind::none) GTEST_SKIP() << "this store has no dispatch lock";
   this->put({"theirs"});
   this->claim("old/1");
   this->put({"ours"});
   this->claim("new/1");
   this->put({"free"});
-  auto const lock = this->s().try_dispatch_lock("new");
+  auto const lock = this->try_lock("new");
   ASSERT_TRUE(lock);
   EXPECT_EQ(lock->expire_others(), 1U);
   auto const reply = this->claim("new/2");
@@ -127,20 +134,76 @@ TYPED_TEST(Lease, TheHolderOfTheDispatchLockEndsTheLeasesOfOthers) {
 }
 
 TYPED_TEST(Lease, APrefixOfAnIncarnationIsAnotherIncarnation) {
+  if (this->kind() == lock_kind::none) GTEST_SKIP() << "this store has no dispatch lock";
   this->put({"a"});
   this->claim("node:1/1");
-  auto const lock = this->s().try_dispatch_lock("node:");
+  auto const lock = this->try_lock("node:");
   ASSERT_TRUE(lock);
   EXPECT_EQ(lock->expire_others(), 1U) << "'node:' is not the incarnation of 'node:1/1'";
 }
 
 TYPED_TEST(Lease, TheDispatchLockHasOneHolder) {
-  auto first = this->s().try_dispatch_lock("a");
+  if (this->kind() == lock_kind::none) GTEST_SKIP() << "this store has no dispatch lock";
+  auto first = this->try_lock("a");
   ASSERT_TRUE(first);
   EXPECT_TRUE(first->held());
-  EXPECT_FALSE(this->s().try_dispatch_lock("b"));
+  EXPECT_FALSE(this->try_lock("b"));
   first.reset();
-  EXPECT_TRUE(this->s().try_dispatch_lock("b"));
+  EXPECT_TRUE(this->try_lock("b"));
+}
+
+TYPED_TEST(Lease, AStoreWithoutADispatchLockSaysWhy) {
+  if (this->kind() != lock_kind::none) GTEST_SKIP() << "this store has a dispatch lock";
+  EXPECT_NE(this->s().capabilities().no_lock_reason, "");
+  try {
+    EXPECT_FALSE(this->try_lock("a")) << "there is none to be had";
+    ADD_FAILURE() << "it must throw";
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::unsupported) << e.what();
+  }
+}
+
+TYPED_TEST(Lease, ADispatchLockThatIsASessionOutlastsEveryLease) {
+  if (this->kind() != lock_kind::session) GTEST_SKIP() << "the lock of this store is not a session";
+  auto const lock = this->try_lock("a");
+  ASSERT_TRUE(lock);
+  this->expire();
+  EXPECT_TRUE(lock->held());
+  EXPECT_TRUE(lock->renew());
+  EXPECT_FALSE(this->try_lock("b"));
+}
+
+TYPED_TEST(Lease, ADispatchLockThatIsALeaseEndsUnlessItIsRenewed) {
+  if (this->kind() != lock_kind::lease) GTEST_SKIP() << "the lock of this store is not a lease";
+  auto const lock = this->try_lock("a");
+  ASSERT_TRUE(lock);
+  this->advance(20s);
+  EXPECT_TRUE(lock->renew());
+  this->advance(20s);
+  EXPECT_TRUE(lock->held());
+  EXPECT_FALSE(this->try_lock("b"));
+  this->advance(11s);
+  EXPECT_FALSE(lock->held());
+  EXPECT_FALSE(lock->renew()) << "what is over is not renewed: another node may have come and gone";
+  EXPECT_TRUE(this->try_lock("b"));
+}
+
+TYPED_TEST(Lease, I6_AHolderWhoseLockIsOverDoesNothingToTheNextHolder) {
+  if (this->kind() != lock_kind::lease) GTEST_SKIP() << "the lock of this store is not a lease";
+  auto earlier = this->try_lock("a");
+  ASSERT_TRUE(earlier);
+  this->expire();
+  auto const next = this->try_lock("a");  // the same node: its incarnation alone does not tell the two apart
+  ASSERT_TRUE(next);
+  this->put({"x"});
+  ASSERT_THAT(this->claim("b/1").rows, SizeIs(1));
+  EXPECT_FALSE(earlier->held());
+  EXPECT_FALSE(earlier->renew());
+  EXPECT_THROW(earlier->expire_others(), error);
+  earlier.reset();
+  EXPECT_TRUE(next->held()) << "it is not the earlier one's to give back";
+  EXPECT_FALSE(this->try_lock("c"));
+  EXPECT_THAT(this->claim("c/1").rows, IsEmpty()) << "no lease was ended";
 }
 
 TYPED_TEST(Lease, NodesAreRegisteredAndRetired) {
