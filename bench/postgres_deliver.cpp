@@ -22,7 +22,7 @@ std::shared_ptr<outbox::store> store_of(pg::place const& p, outbox::done_rows do
   outbox::postgres::options o;
   o.schema = p.schema;
   o.log = nullptr;
-  o.done = done;
+  o.done_rows = done;
   return outbox::postgres::open(p.connection, o);
 }
 

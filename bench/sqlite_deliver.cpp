@@ -93,7 +93,8 @@ rows sqlite_cold_drain(settings const& s, delivery_ledger& ledger, outbox::done_
   };
   auto const ours = [&]() -> std::vector<double> {
     auto const path = copy("ours.db");
-    outbox::single_node_options o{.store = outbox::sqlite::open(path, {.done = done}), .workers = 1, .log = nullptr};
+    outbox::single_node_options o{
+        .store = outbox::sqlite::open(path, {.done_rows = done}), .workers = 1, .log = nullptr};
     o.poll.batch = 1000;
     o.queue.cold = 4000;
     std::mutex mutex;

@@ -27,7 +27,7 @@ struct options {
   std::shared_ptr<outbox::v0::clock const> clock{};
 
   /// What becomes of the row of a delivered event. Default `keep`: it stays until it is purged.
-  done_rows done = done_rows::keep;
+  outbox::v0::done_rows done_rows = done_rows::keep;
 
   /// Called at every COMMIT and at every write without a transaction, on its thread. Default: always ok.
   std::function<commit_fate()> at_commit{};

@@ -79,7 +79,7 @@ struct options {
 
   /// What becomes of the row of a delivered event. `erase` deletes it: its id can then be written again, so a commit in
   /// doubt that is retried with the same id may deliver twice. Default `keep`: it stays until it is purged.
-  done_rows done = done_rows::keep;
+  outbox::v0::done_rows done_rows = done_rows::keep;
 
   /// Opens a connection of the store, if it is set: for `open()` itself, the pool, the dispatch lock and `notify`. Use
   /// it where a connection string is not enough, as with passwords that are valid for minutes: it is called for every

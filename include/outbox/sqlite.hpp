@@ -58,7 +58,7 @@ struct options {
 
   /// What becomes of the row of a delivered event. `erase` deletes it: its id can then be written again, so a commit in
   /// doubt that is retried with the same id may deliver twice. Default `keep`: it stays until it is purged.
-  done_rows done = done_rows::keep;
+  outbox::v0::done_rows done_rows = done_rows::keep;
 
   /// Opens a connection of the store, if it is set. Use it where a path is not enough, as for an encrypted database or
   /// a file system of your own (a VFS). The path of `open()` is then not used and may be empty.

@@ -85,7 +85,7 @@ class database final : public spi::store, public inspector, public std::enable_s
   using due_key = std::pair<instant, std::int64_t>;  ///< Claimable instant, seq.
 
   struct candidates {
-    std::vector<std::int64_t> take, kill;
+    std::vector<std::int64_t> take, dead;
   };
 
   void insert_into(transaction& joined, std::span<spi::insertion const> rows, spi::insert_receipt* receipt);

@@ -25,8 +25,8 @@ class postgres_store final : public sql::set_store {
  public:
   postgres_store(connector how, options o, std::string schema, std::string table_id, bool pooled)
       : set_store{shared_statements({.table = o.table, .schema = schema})},
-        arrays_{set_statements({.table = o.table, .schema = schema}, o.done)},
-        done_{o.done},
+        arrays_{set_statements({.table = o.table, .schema = schema}, o.done_rows)},
+        done_{o.done_rows},
         connector_{std::move(how)},
         timeout_{o.timeout},
         identity_{o.table, std::move(schema), std::move(table_id)},
@@ -170,9 +170,9 @@ void postgres_store::send_take(sql::connection& c, spi::claim_request const& req
                                spi::claim_reply& reply, sql::row_function const& on_row) {
   auto all = reply.more ? std::vector<statement>{} : look_ahead(arrays_, request);
   auto const looks = all.size();
-  for (auto const& k : chosen.killed) {
+  for (auto const& k : chosen.dead) {
     auto const why = spi::crash_budget_exhausted(k.crashes);
-    all.push_back(make(arrays_.kill, {std::string_view{why}, std::string_view{k.id}}));
+    all.push_back(make(arrays_.make_dead, {std::string_view{why}, std::string_view{k.id}}));
   }
   std::vector<optional_text> const ids{chosen.ids.begin(), chosen.ids.end()};
   auto const taken_at = all.size();

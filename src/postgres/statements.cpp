@@ -334,8 +334,9 @@ array_statements set_statements(sql::layout const& table, done_rows done) {
       t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS ")::int, {locked_by} = ?1, {locked_at} = " CLAIM_NOW
         ", {lease_until} = " CLAIM_NOW
         " + " MICROSECONDS(2) ", " NO_NOTE("") " WHERE {event_id} = ANY(?3::text[]) AND " PENDING " RETURNING {row}");
-  a.kill = t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS ")::int, {status} = {DEAD}, {done_at} = " NOW
-             ", {last_error} = ?1, " NO_OWNER " WHERE {event_id} = ?2 AND " PENDING);
+  a.make_dead =
+      t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS ")::int, {status} = {DEAD}, {done_at} = " NOW
+        ", {last_error} = ?1, " NO_OWNER " WHERE {event_id} = ?2 AND " PENDING);
 
   if (done == done_rows::erase) {
     a.settle_done =

@@ -66,7 +66,7 @@ struct array_statements {
   std::string next_due_beside_pauses;
   std::string next_grown;  ///< skip_recent -> the first insert that is due and still too young
   std::string take;        ///< token, lease, ids -> `{row}`
-  std::string kill;        ///< error, event_id
+  std::string make_dead;   ///< error, event_id
 
   // The parameters of each begin with ids, tokens. Each returns the ids of the rows that it settled.
   std::string settle_done;     ///< progress

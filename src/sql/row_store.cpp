@@ -100,18 +100,18 @@ struct row_store::candidates {
   };
   std::vector<claimed_row> take;
   std::vector<seen> taken_from;  ///< One per row of `take`.
-  struct kill {
+  struct doomed {
     std::int64_t seq;
-    killed_row row;
+    dead_row row;
     seen from;
   };
-  std::vector<kill> killed;
+  std::vector<doomed> dead;
 
-  [[nodiscard]] bool empty() const noexcept { return take.empty() && killed.empty(); }
+  [[nodiscard]] bool empty() const noexcept { return take.empty() && dead.empty(); }
 
   template <class F>
   void each(F&& f) {
-    for (auto& k : killed) f(k.from);
+    for (auto& k : dead) f(k.from);
     for (auto& t : taken_from) f(t);
   }
 };
@@ -147,8 +147,8 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
     switch (filter.consider(seen)) {
       case choice::stop: return false;
       case choice::leave: return true;
-      case choice::kill:
-        chosen.killed.push_back(
+      case choice::dead:
+        chosen.dead.push_back(
             {v.seq, {v.event.id(), v.event.type(), v.crashes + (owned ? 1 : 0)}, {std::move(v.locked_by), {}}});
         return true;
       case choice::take: break;
@@ -198,9 +198,9 @@ void row_store::take_all(claim_request const& request, candidates& chosen, claim
   bool any = false;
   chosen.each([&](candidates::seen const& s) { any = any || s.what != fate::missed; });
   if (!any) reply.more = false;
-  for (auto& k : chosen.killed) {
+  for (auto& k : chosen.dead) {
     if (k.from.what == fate::refused) reply.refused.push_back({k.row.id, k.row.type, k.from.error});
-    if (k.from.what == fate::done) reply.killed.push_back(std::move(k.row));
+    if (k.from.what == fate::done) reply.dead.push_back(std::move(k.row));
   }
   for (std::size_t i = 0; i < chosen.take.size(); ++i) {
     auto& t = chosen.take[i];
@@ -221,9 +221,9 @@ void row_store::take(connection& c, claim_request const& request, candidates& ch
       throw;
     }
   };
-  for (auto& k : chosen.killed) {
+  for (auto& k : chosen.dead) {
     auto const why = spi::crash_budget_exhausted(k.row.crashes);
-    change(k.from, rows_.kill, {from_now{}, std::string_view{why}, k.seq, or_null(k.from.owner)});
+    change(k.from, rows_.make_dead, {from_now{}, std::string_view{why}, k.seq, or_null(k.from.owner)});
   }
   for (std::size_t i = 0; i < chosen.take.size(); ++i) {
     auto& from = chosen.taken_from[i];

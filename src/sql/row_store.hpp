@@ -16,7 +16,7 @@ struct row_statements {
   std::string due;         ///< now, floor -> claimable rows in claim order: `{row}`, claimable instant, locked_at
   std::string in_order;    ///< now -> pending rows by seq except delayed ones: the columns of `due`
   std::string take;        ///< token, now, lease end, seq; the owner or NULL and the available_at that were seen
-  std::string kill;        ///< now, error, seq, the owner that was seen
+  std::string make_dead;   ///< now, error, seq, the owner that was seen
   std::string next_due;    ///< now -> claimable instants after it, event_type, aggregate_type
   std::string next_grown;  ///< now, skip_recent -> the first insert that is due and still too young
   std::string exists;      ///< event_id, token

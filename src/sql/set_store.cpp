@@ -60,7 +60,7 @@ void append(claim_reply& whole, claim_reply part) {
   };
   behind(whole.refused, part.refused);
   behind(whole.rows, part.rows);
-  behind(whole.killed, part.killed);
+  behind(whole.dead, part.dead);
   whole = std::move(part);
 }
 
@@ -84,8 +84,8 @@ bool row_chooser::see(claim_filter::candidate const& row, bool nothing_earlier) 
   switch (filter_.consider(row)) {
     case choice::stop: return stop();
     case choice::leave: break;
-    case choice::kill:
-      chosen_.killed.push_back({std::string{row.id}, std::string{row.event_type}, row.crashes + (row.owned ? 1 : 0)});
+    case choice::dead:
+      chosen_.dead.push_back({std::string{row.id}, std::string{row.event_type}, row.crashes + (row.owned ? 1 : 0)});
       break;
     case choice::take:
       chosen_.ids.emplace_back(row.id);
@@ -218,7 +218,7 @@ void set_store::take(connection& c, claim_request const& request, chosen_rows co
     rows[at].emplace(spi::claim_of(std::move(v), request.token, 0, std::move(malformed)));
     return true;
   });
-  reply.killed = chosen.killed;
+  reply.dead = chosen.dead;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i]) {
       reply.rows.push_back(std::move(*rows[i]));

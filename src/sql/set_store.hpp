@@ -25,11 +25,11 @@ using optional_text = std::optional<std::string_view>;
 struct chosen_rows {
   std::vector<std::string> ids;    ///< In the order of the claim.
   std::vector<std::string> types;  ///< One for each id.
-  std::vector<killed_row> killed;  ///< To be made DEAD.
+  std::vector<dead_row> dead;      ///< To be made DEAD.
 
-  [[nodiscard]] std::size_t size() const noexcept { return ids.size() + killed.size(); }
-  [[nodiscard]] std::string const& first_id() const { return ids.empty() ? killed.front().id : ids.front(); }
-  [[nodiscard]] std::string const& first_type() const { return ids.empty() ? killed.front().type : types.front(); }
+  [[nodiscard]] std::size_t size() const noexcept { return ids.size() + dead.size(); }
+  [[nodiscard]] std::string const& first_id() const { return ids.empty() ? dead.front().id : ids.front(); }
+  [[nodiscard]] std::string const& first_type() const { return ids.empty() ? dead.front().type : types.front(); }
 };
 
 /// Chooses from the rows that `send_look` shows.
@@ -119,7 +119,7 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
   /// rows, passing over those that others have locked, and shows them in claim order.
   virtual void send_look(connection& c, claim_request const& request, std::size_t window, row_chooser& choose) = 0;
 
-  /// Gives `chosen.ids` to the claim, makes `chosen.killed` DEAD and commits. Unless there is more, also asks when the
+  /// Gives `chosen.ids` to the claim, makes `chosen.dead` DEAD and commits. Unless there is more, also asks when the
   /// next row can be claimed. Shows the rows that were taken, in any order, with the columns `{row}`.
   virtual void send_take(connection& c, claim_request const& request, chosen_rows const& chosen, claim_reply& reply,
                          row_function const& on_row) = 0;

@@ -13,7 +13,7 @@ constexpr std::int64_t most_at_once = 1000;
 
 struct found_row {
   std::int64_t seq = 0;
-  spi::killed_row row{};
+  spi::dead_row row{};
   std::optional<instant> due{};  ///< Nothing if the row cannot be read; `row.why` says why.
 };
 
@@ -60,8 +60,8 @@ foreign_rows::mended foreign_rows::mend(sql::connection& c) const {
       if (f.due) {
         c.execute(statements_.mend, {*f.due, f.seq});
       } else {
-        c.execute(statements_.kill, {sql::from_now{}, std::string_view{f.row.why}, f.seq});
-        result.killed.push_back(std::move(f.row));
+        c.execute(statements_.make_dead, {sql::from_now{}, std::string_view{f.row.why}, f.seq});
+        result.dead.push_back(std::move(f.row));
       }
       changed = true;
     } catch (error const& e) {

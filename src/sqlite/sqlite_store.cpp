@@ -37,7 +37,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   /// `migrated`: the file whose schema was checked.
   sqlite_store(std::string const& path, options o, std::shared_ptr<clock const> c,
                std::optional<file_identity> const& migrated)
-      : row_store{shared_statements({.table = o.table}), row_statements({.table = o.table}), o.done},
+      : row_store{shared_statements({.table = o.table}), row_statements({.table = o.table}), o.done_rows},
         options_{std::move(o)},
         clock_{std::move(c)},
         foreign_{options_.table},
@@ -54,7 +54,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
 
   store_capabilities capabilities() const noexcept override {
     return {.kind = "sqlite",
-            .keeps_done_rows = options_.done == done_rows::keep,
+            .keeps_done_rows = options_.done_rows == done_rows::keep,
             .table = full_name_,
             .dispatch_lock = lock_kind::session,
             .event_filters = true,
@@ -80,7 +80,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
       warn_of_rows_that_wait(e);
     }
     auto reply = row_store::claim(request);
-    std::ranges::move(mended.killed, std::back_inserter(reply.killed));
+    std::ranges::move(mended.dead, std::back_inserter(reply.dead));
     reply.more = reply.more || mended.more;
     return reply;
   }

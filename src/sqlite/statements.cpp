@@ -221,9 +221,9 @@ sql::row_statements row_statements(sql::layout const& table) {
              "{lease_until} = ?3, " NO_NOTE("") " "
              "WHERE {seq} = ?4 AND " CLAIMED " AND " CLAIMABLE " <= ?2 AND " OWNER
              " IS ?5 AND {available_at} = ?6 AND " IN_FORM);
-  r.kill = t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS
-             "), {status} = {DEAD}, {done_at} = ?1, {last_error} = "
-             "?2, " NO_OWNER " WHERE {seq} = ?3 AND " PENDING " AND " CLAIMABLE " <= ?1 AND " OWNER " IS ?4");
+  r.make_dead = t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS
+                  "), {status} = {DEAD}, {done_at} = ?1, {last_error} = "
+                  "?2, " NO_OWNER " WHERE {seq} = ?3 AND " PENDING " AND " CLAIMABLE " <= ?1 AND " OWNER " IS ?4");
   r.next_due = t("SELECT " CLAIMABLE ", {event_type}, {aggregate_type} FROM {outbox_event} WHERE " CLAIMED
                  " AND " CLAIMABLE " > ?1 ORDER BY " CLAIMABLE);
   r.next_grown = t("SELECT min(coalesce({inserted_at}, {created_at})) FROM {outbox_event} WHERE " CLAIMED
@@ -264,8 +264,8 @@ foreign_row_statements foreign_statements(sql::layout const& table) {
         "END, {event_type}, {available_at} FROM {outbox_event} INDEXED BY {outbox_event_foreign} WHERE " PENDING
         " AND NOT (" IN_FORM ") ORDER BY {available_at} LIMIT ?1");
   f.mend = t("UPDATE {outbox_event} SET {available_at} = ?1 WHERE {seq} = ?2");
-  f.kill = t("UPDATE {outbox_event} SET {status} = {DEAD}, {done_at} = ?1, {last_error} = ?2, " NO_OWNER
-             " WHERE {seq} = ?3");
+  f.make_dead = t("UPDATE {outbox_event} SET {status} = {DEAD}, {done_at} = ?1, {last_error} = ?2, " NO_OWNER
+                  " WHERE {seq} = ?3");
   return f;
 }
 

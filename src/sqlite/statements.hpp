@@ -12,9 +12,9 @@ namespace outbox::inline v0::sqlite {
 
 /// How the store corrects rows of other programs. All in one transaction.
 struct foreign_row_statements {
-  std::string find;  ///< limit -> seq, is the id text?, the id or its literal, event_type, available_at
-  std::string mend;  ///< available_at, seq
-  std::string kill;  ///< now, error, seq
+  std::string find;       ///< limit -> seq, is the id text?, the id or its literal, event_type, available_at
+  std::string mend;       ///< available_at, seq
+  std::string make_dead;  ///< now, error, seq
 };
 
 [[nodiscard]] OUTBOX_SQLITE_EXPORT sql::dialect shared_statements(sql::layout const& table);

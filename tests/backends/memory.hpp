@@ -15,7 +15,7 @@ class memory_backend : public contract::backend {
 
   explicit memory_backend(backend_clock c = backend_clock::manual, done_rows done = done_rows::keep)
       : clock_{c == backend_clock::manual ? std::make_shared<testing::manual_clock>() : nullptr},
-        store_{memory::open({.clock = clock_, .done = done})} {}
+        store_{memory::open({.clock = clock_, .done_rows = done})} {}
 
   /// On a clock that the test moves.
   explicit memory_backend(memory::options o)

@@ -72,7 +72,7 @@ class postgres_backend : public contract::backend {
   [[nodiscard]] std::shared_ptr<outbox::store> open(std::string const& table) const {
     auto o = db_.options();
     o.table = table;
-    o.done = done_;
+    o.done_rows = done_;
     return postgres::open(db_.connection(), o);
   }
 

@@ -739,18 +739,18 @@ option_list options_of(outbox::writer_only_options const& o) {
 }
 
 option_list options_of(outbox::sqlite::options const& o) {
-  auto const& [table, busy_timeout, migrate, clock, log, done, connect] = o;
+  auto const& [table, busy_timeout, migrate, clock, log, done_rows, connect] = o;
   return {{"table", table},
           {"busy_timeout", text(busy_timeout)},
           {"migrate", text(migrate)},
           {"clock", unset(!clock, "the machine's clock")},
           {"log", text(log)},
-          {"done", text(done)},
+          {"done_rows", text(done_rows)},
           {"connect", unset(!connect, "none")}};
 }
 
 option_list options_of(outbox::postgres::options const& o) {
-  auto const& [table, schema, connections, timeout, migrate, adopt_jsonb, ordered, notify, log, done, connect] = o;
+  auto const& [table, schema, connections, timeout, migrate, adopt_jsonb, ordered, notify, log, done_rows, connect] = o;
   return {{"table", table},
           {"schema", unset(schema.empty(), "the current schema")},
           {"connections", text(connections)},
@@ -760,14 +760,14 @@ option_list options_of(outbox::postgres::options const& o) {
           {"ordered", text(ordered)},
           {"notify", text(notify)},
           {"log", text(log)},
-          {"done", text(done)},
+          {"done_rows", text(done_rows)},
           {"connect", unset(!connect, "none")}};
 }
 
 option_list options_of(outbox::memory::options const& o) {
-  auto const& [clock, done, at_commit, dispatch_lock, requires_transaction] = o;
+  auto const& [clock, done_rows, at_commit, dispatch_lock, requires_transaction] = o;
   return {{"clock", unset(!clock, "the machine's clock")},
-          {"done", text(done)},
+          {"done_rows", text(done_rows)},
           {"at_commit", unset(!at_commit, "ok")},
           {"dispatch_lock", unset(dispatch_lock == outbox::lock_kind::session, "session")},
           {"requires_transaction", text(requires_transaction)}};

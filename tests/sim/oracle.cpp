@@ -201,7 +201,7 @@ void oracle::claimed(claim_request const& r, claim_reply const& reply) {
     }
     refresh(row.handle.id, true);
   }
-  for (auto const& k : reply.killed) {
+  for (auto const& k : reply.dead) {
     auto const& before = shadow_.at(k.id);
     seen_["killed by crashes"] += 1;
     if (before.crashes + 1 < max_crashes_) broken("I3", k.id, "is DEAD before its crashes were used up");

@@ -453,7 +453,7 @@ class watched_store final : public spi::forwarding_store {
 
   std::size_t purge(purge_request const& r) override { return note("purger"), forwarding_store::purge(r); }
   claim_reply claim(claim_request const& r) override { return note("poller"), forwarding_store::claim(r); }
-  std::vector<bool> settle(std::span<settlement const> items) override {
+  settle_reply settle(std::span<settlement const> items) override {
     return note("settler"), forwarding_store::settle(items);
   }
   void heartbeat(node_row const& node) override {  // the thread that renews leases also sends the heartbeat
@@ -589,7 +589,10 @@ TEST(Transactions, AStoreThatNeedsNoneTakesAWriteWithoutOne) {
       c.requires_transaction = !atomic;
       return c;
     }
-    void insert(transaction_ref, std::span<insertion const> rows) override { inserted += rows.size(); }
+    using forwarding_store::insert;
+    void insert(transaction_ref, std::span<insertion const> rows, std::shared_ptr<insert_receipt> const&) override {
+      inserted += rows.size();
+    }
     bool atomic = true;
     std::size_t inserted = 0;
   };

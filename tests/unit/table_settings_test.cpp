@@ -117,7 +117,7 @@ TEST_F(TableSettings, ANodeTellsWhyItIsUnhealthy) {
 
 // Where the rows of delivered events are deleted, the table alone does not add up any more: the nodes tell the rest.
 TEST_F(TableSettings, I13_WithErasedRowsTheCountersAddUp) {
-  db.store = memory::open({.clock = db.clock, .done = done_rows::erase});
+  db.store = memory::open({.clock = db.clock, .done_rows = done_rows::erase});
   stepper n{db};
   n.open();
   for (int i = 0; i < 10; ++i) db.put("e" + std::to_string(i));

@@ -20,7 +20,7 @@ class OUTBOX_CORE_EXPORT claim_filter {
  public:
   enum class choice {
     leave,  ///< Not for this claim.
-    kill,   ///< Its crashes are used up: make it DEAD.
+    dead,   ///< Its crashes are used up: make it DEAD.
     take,   ///< Give it to the claim.
     stop,   ///< Neither this row nor any behind it.
   };

@@ -109,7 +109,7 @@ struct claimed_row {
 };
 
 /// A row that the claim itself made DEAD: because its crashes are used up, or because it cannot be read.
-struct killed_row {
+struct dead_row {
   std::string id{};          ///< The event id.
   std::string type{};        ///< The event type.
   std::int32_t crashes = 0;  ///< Its crashes.
@@ -127,7 +127,7 @@ struct refused_row {
 /// What a claim brought.
 struct claim_reply {
   std::vector<claimed_row> rows{};     ///< The rows that the token now owns.
-  std::vector<killed_row> killed{};    ///< The rows that the claim made DEAD.
+  std::vector<dead_row> dead{};        ///< The rows that the claim made DEAD.
   std::vector<refused_row> refused{};  ///< The rows that the claim had to leave.
   bool more = false;                   ///< Stopped at `limit` or `max_bytes`: other rows may be due.
   bool suspects_waiting = false;       ///< A suspect is due and was left.

@@ -36,7 +36,7 @@ claim_filter::choice claim_filter::by_due_instant(candidate const& row) {
   if (row.owned && request_.unowned_only) return choice::leave;
   note_lag(row);
   auto const crashes = crashes_of(row);
-  if (crashes >= request_.max_crashes) return choice::kill;
+  if (crashes >= request_.max_crashes) return choice::dead;
   bool const suspect = crashes == request_.max_crashes - 1 && !has_bug(planted_bug::crashes_blamed_on_neighbours);
   if (suspect != (request_.suspects == suspects::take_one)) {
     reply_.suspects_waiting = reply_.suspects_waiting || suspect;
@@ -53,7 +53,7 @@ claim_filter::choice claim_filter::in_order(candidate const& row) {
   if (too_young(row) || locked_elsewhere(row)) return choice::stop;
   note_lag(row);
   auto const crashes = crashes_of(row);
-  if (crashes >= request_.max_crashes) return choice::kill;
+  if (crashes >= request_.max_crashes) return choice::dead;
   bool const suspect = crashes == request_.max_crashes - 1;
   if (taken_ > 0 && (suspect || suspect_taken_)) {
     reply_.more = true;

@@ -137,10 +137,10 @@ std::size_t engine::apply_claim(claim_request const& claim, steady_time sent, cl
 }
 
 void engine::note_dead_and_foreign(claim_reply const& reply) {
-  for (auto const& k : reply.killed) {
+  for (auto const& k : reply.dead) {
     counters_.claimed_dead += 1;
     auto const why = k.why.empty() ? std::to_string(k.crashes) + " processes ended while they held it" : k.why;
-    say(log_level::error, "event " + k.id + " (" + k.type + ") is DEAD: " + why, "killed");
+    say(log_level::error, "event " + k.id + " (" + k.type + ") is DEAD: " + why, "claimed dead");
   }
   if (!reply.foreign_owner.empty() && foreign_owner_said_ != reply.foreign_owner) {
     foreign_owner_said_ = reply.foreign_owner;

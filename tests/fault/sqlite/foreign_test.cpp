@@ -308,7 +308,7 @@ TEST_F(Foreign, AnEmptyOwnerIsNoOwnerOfARowWhoseCrashesAreUsedUp) {
   shell(
       "INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at, locked_by, crashes) "
       "VALUES ('a', 'UserCreated', '1', 0, '2026-01-01', '2026-01-01', '', 5);");
-  ASSERT_EQ(store->backend().claim({.token = "n/1", .lease = 30s, .max_crashes = 5}).killed.size(), 1U);
+  ASSERT_EQ(store->backend().claim({.token = "n/1", .lease = 30s, .max_crashes = 5}).dead.size(), 1U);
   EXPECT_EQ(store->inspect().find("a")->status, event_status::dead);
   EXPECT_EQ(store->inspect().find("a")->crashes, 5);
 }
@@ -337,8 +337,8 @@ TEST_F(Foreign, I1_AnInstantThatCannotBeReadMakesARowDead) {
     shell("DELETE FROM outbox_event;" + plain_insert("a", wrong));
     auto const reply = store->backend().claim({.token = "n/1", .lease = 30s});
     EXPECT_TRUE(reply.rows.empty()) << wrong;
-    ASSERT_EQ(reply.killed.size(), 1U) << wrong;
-    EXPECT_EQ(reply.killed[0].id, "a");
+    ASSERT_EQ(reply.dead.size(), 1U) << wrong;
+    EXPECT_EQ(reply.dead[0].id, "a");
     EXPECT_EQ(store->inspect().find("a")->status, event_status::dead);
     EXPECT_THAT(store->inspect().find("a")->last_error, ::testing::HasSubstr("is not an instant")) << wrong;
   }

@@ -16,7 +16,7 @@ TYPED_TEST_SUITE(Claim, Stores, store_name);
 TYPED_TEST(Claim, EmptyTableGivesNothing) {
   auto const reply = this->claim("n/1");
   EXPECT_THAT(reply.rows, IsEmpty());
-  EXPECT_THAT(reply.killed, IsEmpty());
+  EXPECT_THAT(reply.dead, IsEmpty());
   EXPECT_FALSE(reply.more);
   EXPECT_FALSE(reply.suspects_waiting);
   EXPECT_FALSE(reply.next_due);
@@ -143,10 +143,10 @@ TYPED_TEST(Claim, I3_CrashesAddUpUntilTheRowIsDead) {
   r.max_crashes = 4;
   auto const reply = this->s().claim(r);
   EXPECT_THAT(reply.rows, IsEmpty());
-  ASSERT_THAT(reply.killed, SizeIs(1));
-  EXPECT_EQ(reply.killed[0].id, "a");
-  EXPECT_EQ(reply.killed[0].type, "order.placed");
-  EXPECT_EQ(reply.killed[0].crashes, 4);
+  ASSERT_THAT(reply.dead, SizeIs(1));
+  EXPECT_EQ(reply.dead[0].id, "a");
+  EXPECT_EQ(reply.dead[0].type, "order.placed");
+  EXPECT_EQ(reply.dead[0].crashes, 4);
   auto const dead = this->row("a");
   EXPECT_EQ(dead.status, event_status::dead);
   EXPECT_EQ(dead.crashes, 4);

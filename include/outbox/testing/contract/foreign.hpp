@@ -106,7 +106,7 @@ TYPED_TEST(Foreign, R13_ARowThatCannotBeMadeDeadDoesNotHoldUpTheOthers) {
   ASSERT_TRUE(this->backend_.refuse_changes_of("bad"));
   auto const reply = this->claim("n/9");
   EXPECT_THAT(this->ids(reply), ElementsAre("a"));
-  EXPECT_THAT(reply.killed, IsEmpty());
+  EXPECT_THAT(reply.dead, IsEmpty());
   ASSERT_THAT(reply.refused, SizeIs(1));
   EXPECT_EQ(reply.refused.front().id, "bad");
 }

@@ -133,8 +133,8 @@ TYPED_TEST(Order, I3_ARowPastItsCrashesIsDeadAndTheNextFollows) {
   this->backend_.wait_for_earlier_transactions();
   r.max_crashes = 3;
   auto const reply = this->s().claim(r);
-  ASSERT_THAT(reply.killed, SizeIs(1));
-  EXPECT_EQ(reply.killed[0].id, "bad");
+  ASSERT_THAT(reply.dead, SizeIs(1));
+  EXPECT_EQ(reply.dead[0].id, "bad");
   EXPECT_THAT(this->ids(reply), ElementsAre("good"));
 }
 
