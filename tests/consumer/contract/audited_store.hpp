@@ -16,7 +16,7 @@ class audited_store final : public outbox::spi::forwarding_store {
     return reply;
   }
 
-  std::vector<bool> settle(std::span<outbox::spi::settlement const> items) override {
+  outbox::spi::settle_reply settle(std::span<outbox::spi::settlement const> items) override {
     std::vector<outbox::spi::settlement> changed{items.begin(), items.end()};
     for (auto& item : changed) {
       auto const row = inspect().find(item.row.id);

@@ -70,9 +70,7 @@ class backend {
 
   /// Notes on a row that it waits for another row of its key, as a claim that keeps an order per key does. Only called
   /// if `capabilities().keys`.
-  virtual void block(std::string const& id) {
-    foreign("UPDATE {table} SET blocked = true WHERE event_id = '" + id + "'");
-  }
+  virtual void block(std::string const& id) { foreign("UPDATE {table} SET blocked = true WHERE event_id = $1", {id}); }
 
   /// Returns the column locked_at as other programs see it, as text that sorts by time. Empty if there is no column.
   virtual std::string locked_at(std::string const& /*id*/) { return {}; }
