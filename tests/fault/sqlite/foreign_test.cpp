@@ -110,7 +110,7 @@ TEST_F(Foreign, LockColumnsFollowTheOwner) {
       {.row = rows.at(1).handle, .outcome = outcome::retry, .counted = 1, .delay = 1h, .error = "down"},
       {.row = rows.at(2).handle, .outcome = outcome::defer, .delay = 1h},
       {.row = rows.at(3).handle, .outcome = outcome::dead, .error = "no"}};
-  EXPECT_EQ(store->backend().settle(ends), std::vector<bool>(4, true));
+  EXPECT_EQ(store->backend().settle(ends).applied, std::vector<bool>(4, true));
   EXPECT_EQ(locks(), "-|1|1\n-|1|1\n-|1|1\n-|1|1\n");
 }
 
