@@ -77,7 +77,8 @@ class upgrade_steps {
   void set_version() { run_text("UPDATE outbox_meta SET value = '2' WHERE name = 'schema_version'"); }
 
  private:
-  static inline std::size_t const index_at = schema_2_sql.find("CREATE INDEX");
+  // The statement, not a comment that mentions it.
+  static inline std::size_t const index_at = schema_2_sql.find("\nCREATE INDEX") + 1;
 
   void begin() { run(c_, "BEGIN ISOLATION LEVEL READ COMMITTED"); }
   void commit() { run(c_, "COMMIT"); }
