@@ -451,6 +451,7 @@ class watched_store final : public spi::forwarding_store {
  public:
   using forwarding_store::forwarding_store;
 
+  using forwarding_store::purge;
   std::size_t purge(purge_request const& r) override { return note("purger"), forwarding_store::purge(r); }
   claim_reply claim(claim_request const& r) override { return note("poller"), forwarding_store::claim(r); }
   settle_reply settle(std::span<settlement const> items) override {
@@ -589,7 +590,6 @@ TEST(Transactions, AStoreThatNeedsNoneTakesAWriteWithoutOne) {
       c.requires_transaction = !atomic;
       return c;
     }
-    using forwarding_store::insert;
     void insert(transaction_ref, std::span<insertion const> rows, std::shared_ptr<insert_receipt> const&) override {
       inserted += rows.size();
     }
