@@ -13,9 +13,6 @@ if(CMAKE_SCRIPT_MODE_FILE)
       set(suite_labels ${LABELS})
       if(suite MATCHES "/([a-z]+)[a-z_]*$")  # a typed suite: the store is a label too, postgres of postgres_erasing
         list(APPEND suite_labels ${CMAKE_MATCH_1})
-        if(CMAKE_MATCH_1 MATCHES "^([a-z]+)_")  # a variant of a store, such as postgres_erasing
-          list(APPEND suite_labels ${CMAKE_MATCH_1})
-        endif()
       endif()
     elseif(line MATCHES "^  ([^ ]+)")
       set(name ${suite}.${CMAKE_MATCH_1})

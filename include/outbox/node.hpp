@@ -36,7 +36,8 @@ class runtime;
 }
 
 /// The health of a node. A node is unhealthy while the store does not answer or refuses its requests, while every
-/// worker is past the timeout of its listener, and before `start()` and after `stop()`. A node notices that the store
+/// worker is past the timeout of its listener, while the table is not for this node (it needs a newer library, or keeps
+/// an order that this mode does not), and before `start()` and after `stop()`. A node notices that the store
 /// is gone when a request fails: after `poll.every` or a quarter of the lease, whichever is less, if nothing else
 /// happens.
 struct node_health {
@@ -81,8 +82,9 @@ class OUTBOX_CORE_EXPORT node {
   [[nodiscard]] outbox::v0::writer writer() const;
 
   /// Starts the threads. Throws `error` (lifecycle) if it was called before or the node was stopped, (mode_conflict) if
-  /// a live node of another mode works on the table, (unavailable) if the store does not answer or the system has no
-  /// more threads. A start that fails ends the threads that it started, leaves the table as it was, and never hangs.
+  /// a live node of another mode works on the table or the table keeps an order that this mode does not,
+  /// (store_failure) if the table needs a newer library, (unavailable) if the store does not answer or the system has
+  /// no more threads. A start that fails ends the threads that it started, leaves the table as it was, and never hangs.
   /// After (unavailable) for want of threads, make a new node.
   void start();
 

@@ -140,6 +140,29 @@ TEST_F(TableSettings, I13_WithErasedRowsTheCountersAddUp) {
   EXPECT_EQ(10U - 1U - node.erased, after.done + after.dead + after.pending());
 }
 
+// A store that keeps done rows refuses the second write.
+TEST_F(TableSettings, ACommitInDoubtThatIsRetriedMayDeliverTwiceWhereRowsAreErased) {
+  for (auto const done_row : {done_rows::keep, done_rows::erase}) {
+    auto fate = memory::commit_fate::lost_applied;
+    db.store = memory::open({.clock = db.clock, .done = done_row, .at_commit = [&] {
+                               return std::exchange(fate, memory::commit_fate::ok);
+                             }});
+    stepper n{db};
+    n.open();
+    EXPECT_THROW(n.commit("a"), error) << "in doubt";
+    n.poll_all();
+    EXPECT_EQ(n.deliver(), "a");
+    n.settle();
+    if (done_row == done_rows::keep) {
+      EXPECT_THROW(n.commit("a"), error) << "the id is taken";
+      EXPECT_EQ(n.deliver(), "");
+    } else {
+      n.commit("a");
+      EXPECT_EQ(n.deliver(), "a") << "a second time";
+    }
+  }
+}
+
 // A claim may say when rows that it left will be free.
 TEST_F(TableSettings, AClaimMaySayWhenToLookAgain) {
   class impatient final : public forwarding_store {
