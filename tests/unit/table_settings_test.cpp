@@ -144,7 +144,7 @@ TEST_F(TableSettings, I13_WithErasedRowsTheCountersAddUp) {
 TEST_F(TableSettings, ACommitInDoubtThatIsRetriedMayDeliverTwiceWhereRowsAreErased) {
   for (auto const done_row : {done_rows::keep, done_rows::erase}) {
     auto fate = memory::commit_fate::lost_applied;
-    db.store = memory::open({.clock = db.clock, .done = done_row, .at_commit = [&] {
+    db.store = memory::open({.clock = db.clock, .done_rows = done_row, .at_commit = [&] {
                                return std::exchange(fate, memory::commit_fate::ok);
                              }});
     stepper n{db};
