@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
       [&](order_placed const& e, outbox::delivery const& d) -> outbox::result {
         switch (carrier.book(e.order_id)) {
           case 429: return outbox::defer{30s, "carrier is throttling"};  // tried again later, not counted
-          case 503: return outbox::failed{"carrier is down"};            // counted, backs off; so does an exception
+          case 503: return outbox::failed{"carrier is down"};            // counted, backs off; so does a throw
           case 422: return outbox::dead{"carrier rejected " + d.id};
           default: return outbox::done;
         }

@@ -5,7 +5,7 @@
 ///     auto box = outbox::single_node({.store = store, .listeners = std::move(listeners)});
 ///     box.start();
 ///
-///     outbox::sqlite::connection db{path};  // or the sqlite3* that you have
+///     outbox::sqlite::connection db{path};  // or your own sqlite3*
 ///     db.execute("CREATE TABLE orders (id TEXT PRIMARY KEY)");
 ///
 ///     auto const place = [&](std::string const& id, bool commit) {

@@ -22,7 +22,7 @@ CREATE TABLE outbox_audit (
   id       INTEGER PRIMARY KEY AUTOINCREMENT,
   at       TEXT NOT NULL,           -- when it began
   who      VARCHAR(128) NOT NULL,
-  verb     VARCHAR(32)  NOT NULL,   -- replay, cancel, …
+  verb     VARCHAR(32)  NOT NULL,   -- replay, cancel, ...
   filter   TEXT NOT NULL,           -- which rows, as text
   reason   TEXT NOT NULL,
   matched  INTEGER NOT NULL,        -- rows that matched before

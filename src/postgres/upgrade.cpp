@@ -16,6 +16,10 @@ using sql::with_table;
 // How often a program that waits for another one's upgrade looks again.
 constexpr std::chrono::milliseconds look_again{20};
 
+constexpr std::string_view lock_not_available = "55P03";
+constexpr int most_attempts = 60;
+constexpr std::chrono::milliseconds pause_between_attempts{500};
+
 // Held for the whole upgrade, which is several transactions. It is asked for and never waited for: a statement that
 // waits holds a snapshot, and CREATE INDEX CONCURRENTLY waits for every snapshot.
 class upgrade_lock {
@@ -55,11 +59,20 @@ class upgrade_steps {
  public:
   upgrade_steps(PGconn* c, options const& o, std::string const& schema) : c_{c}, o_{o}, schema_{schema} {}
 
-  // In one transaction. Each statement leaves alone what is there already.
+  // In one transaction. Each statement leaves alone what is there already. It waits a second at most for transactions
+  // that use the table, because every writer waits behind it meanwhile, and then tries again a little later.
   void add_columns_and_tables() {
-    begin();
-    run_text(schema_2_sql.substr(0, index_at));
-    commit();
+    for (int attempt = 1;; ++attempt) {
+      begin();
+      run(c_, "SET LOCAL lock_timeout = '1s'");
+      try {
+        run_text(schema_2_sql.substr(0, index_at));
+        return commit();
+      } catch (error const& e) {
+        if (e.sqlstate() != lock_not_available || attempt == most_attempts) throw;
+      }
+      std::this_thread::sleep_for(pause_between_attempts);
+    }
   }
 
   [[nodiscard]] bool is_empty() { return !d_.any(with_table("SELECT 1 FROM outbox_event LIMIT 1", o_.table, schema_)); }

@@ -581,7 +581,7 @@ TEST(Modes, EachNeedsAStore) {
   EXPECT_EQ(refused([] { return writer_only({}); }), "store");
 }
 
-// A store that is atomic without a transaction takes a write whether or not one is active.
+// A store that is atomic without a transaction takes a write without one, and only if the caller says so.
 TEST(Transactions, AStoreThatNeedsNoneTakesAWriteWithoutOne) {
   struct no_transactions final : spi::forwarding_store {
     using forwarding_store::forwarding_store;
@@ -599,12 +599,13 @@ TEST(Transactions, AStoreThatNeedsNoneTakesAWriteWithoutOne) {
   auto const table = memory::open();
   auto const store = std::make_shared<no_transactions>(table);
   auto n = writer_only({.store = store, .log = nullptr});
-  memory::transaction tx{*table};
-  tx.rollback();
-  EXPECT_TRUE(n.writer().write(tx, "t", "1"));
+  EXPECT_TRUE(n.writer().write(no_transaction, "t", "1"));
   EXPECT_EQ(store->inserted, 1U);
+  memory::transaction ended{*table};
+  ended.rollback();
+  EXPECT_THROW(n.writer().write(ended, "t", "1"), error);
   store->atomic = false;
-  EXPECT_THROW(n.writer().write(tx, "t", "1"), error);
+  EXPECT_THROW(n.writer().write(no_transaction, "t", "1"), error);
 }
 
 }  // namespace
