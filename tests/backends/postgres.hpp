@@ -69,9 +69,10 @@ class postgres_backend : public contract::backend {
   [[nodiscard]] std::shared_ptr<outbox::store> const& shared_store() const { return store_; }
 
   /// Opens another outbox in the same schema.
-  [[nodiscard]] std::shared_ptr<outbox::store> open(std::string const& table) const {
+  [[nodiscard]] std::shared_ptr<outbox::store> open(std::string const& table, bool notify = false) const {
     auto o = db_.options();
     o.table = table;
+    o.notify = notify;
     o.done_rows = done_;
     return postgres::open(db_.connection(), o);
   }
@@ -109,6 +110,17 @@ class erasing_postgres_backend final : public postgres_backend {
   static constexpr char const* name = "postgres_erasing";
 
   erasing_postgres_backend() : postgres_backend{backend_clock::manual, "postgres", done_rows::erase} {}
+};
+
+/// A PostgreSQL store that hears of commits in other processes.
+class notifying_postgres_backend final : public postgres_backend {
+ public:
+  static constexpr char const* name = "postgres_notifying";
+
+  spi::store& store() override { return notifying_->backend(); }
+
+ private:
+  std::shared_ptr<outbox::store> notifying_ = open("outbox_event", /*notify=*/true);
 };
 
 }  // namespace outbox
