@@ -15,18 +15,18 @@ namespace bench {
 /// The type of the events in the backlog.
 inline constexpr char const* slow_type = "slow.thing";
 
-/// paused: nobody takes the backlog. crowded: between two claims of others, one takes fifty events of the backlog,
+/// paused: the backlog waits. crowded: between two claims of others, one takes fifty events of the backlog,
 /// which are delivered.
 class claims_beside {
  public:
-  claims_beside(outbox::store& s, bool crowded) : store_{s}, crowded_{crowded} {
+  claims_beside(outbox::store& s, bool crowded) : store_{s.backend()}, crowded_{crowded} {
     static_cast<void>(give_back(claim(left_)));  // the first one looks at everything
   }
 
   /// One claim of fifty that leaves the route out, in microseconds; the rows are given back, which is not measured.
   double measure() {
     if (crowded_) deliver(claim({}));
-    outbox::claim_reply reply;
+    outbox::spi::claim_reply reply;
     auto const time = seconds([&] { reply = claim(left_); });
     if (give_back(std::move(reply)) != 50) std::abort();
     return time * 1e6;
@@ -34,26 +34,26 @@ class claims_beside {
 
  private:
   // With the floor that the engine would send, and what it would learn from the answer.
-  outbox::claim_reply claim(std::vector<outbox::route_pause> const& left) {
+  outbox::spi::claim_reply claim(std::vector<outbox::route_pause> const& left) {
     using namespace std::chrono_literals;
     token_ = "bench/" + std::to_string(++tokens_);
-    outbox::claim_request const r{
+    outbox::spi::claim_request const r{
         .token = token_, .limit = 50, .lease = 30s, .pauses = left, .floor = floors_.of(left)};
     auto reply = store_.claim(r);
     floors_.note(left, std::min<outbox::instant>(reply.floor.value_or(reply.now), reply.now - 10s), !r.floor);
     return reply;
   }
-  std::size_t give_back(outbox::claim_reply const& reply) {
+  std::size_t give_back(outbox::spi::claim_reply const& reply) {
     store_.release(std::span{&token_, 1}, std::chrono::seconds{30});
     return reply.rows.size();
   }
-  void deliver(outbox::claim_reply const& reply) {
-    std::vector<outbox::settlement> done;
+  void deliver(outbox::spi::claim_reply const& reply) {
+    std::vector<outbox::spi::settlement> done;
     for (auto const& row : reply.rows) done.push_back({.row = row.handle});
     static_cast<void>(store_.settle(done));
   }
 
-  outbox::store& store_;
+  outbox::spi::store& store_;
   bool crowded_;
   std::vector<outbox::route_pause> left_{{slow_type, ""}};
   outbox::core::claim_floors floors_;

@@ -80,12 +80,12 @@ struct table {
 
   // As the engine does between two sweeps: the next claim begins where this one ended.
   std::size_t claim_and_deliver(std::size_t limit, double* time = nullptr) {
-    outbox::claim_request const r{
+    outbox::spi::claim_request const r{
         .token = "bench/" + std::to_string(++tokens), .limit = limit, .lease = 30s, .floor = floor};
-    outbox::claim_reply reply;
+    outbox::spi::claim_reply reply;
     auto const took = seconds([&] { reply = store->backend().claim(r); });
     if (time != nullptr) *time = took;
-    std::vector<outbox::settlement> done;
+    std::vector<outbox::spi::settlement> done;
     for (auto const& row : reply.rows) done.push_back({.row = row.handle});
     static_cast<void>(store->backend().settle(done));
     if (reply.floor) floor = reply.floor;

@@ -107,7 +107,7 @@ rows postgres_end_to_end(settings const& s, delivery_ledger& ledger) {
       interleave(s,
                  {{"postgres.end_to_end", "events/s", at_least(0.8),
                    "4 writers as in write.1, a listener that does nothing, until every event is DONE; by hand: the "
-                   "same writers in four round trips, and nobody delivers"}},
+                   "same writers in four round trips, and nothing delivers"}},
                  ours, by_hand);
   all.push_back(
       alone({"postgres.commits_per_event", "commits", at_most(1.15),
@@ -183,7 +183,7 @@ rows postgres_cold_drain(settings const& s, delivery_ledger& ledger, outbox::don
   return interleave(
       s,
       {{"postgres.cold_drain", "rows/s", at_least(0.85),
-        "100,000 rows that nobody owns, from the claim to DONE, claims of 1000, one worker; by hand: a loop of "
+        "100,000 rows without an owner, from the claim to DONE, claims of 1000, one worker; by hand: a loop of "
         "a statement that claims 1000 rows and one that marks them, both prepared"}},
       ours, by_hand);
 }

@@ -68,7 +68,7 @@ rows sqlite_end_to_end(settings const& s, delivery_ledger& ledger) {
   return interleave(s,
                     {{"sqlite.end_to_end", "events/s", at_least(0.7),
                       "4 writers, a listener that does nothing, until every event is DONE; by hand: the same writers, "
-                      "and nobody delivers"}},
+                      "and nothing delivers"}},
                     ours, by_hand);
 }
 
@@ -136,7 +136,7 @@ rows sqlite_cold_drain(settings const& s, delivery_ledger& ledger, outbox::done_
   }
   return interleave(s,
                     {{"sqlite.cold_drain", "rows/s", at_least(0.6),
-                      "100,000 rows that nobody owns, from the claim to DONE, claims of 1000, one worker; by hand: a "
+                      "100,000 rows without an owner, from the claim to DONE, claims of 1000, one worker; by hand: a "
                       "loop of a transaction that locks 1000 rows and one that marks them"}},
                     ours, by_hand);
 }

@@ -31,7 +31,7 @@ struct encoded {
 ///     static encoded encode(T const& value);
 ///     static T decode(event const& e);
 ///
-/// never by which header happens to be included. What `encode` throws becomes `error` (invalid_event) about "payload",
+/// Including a header never selects a codec. What `encode` throws becomes `error` (invalid_event) about "payload",
 /// unless it is an `error` itself; what `decode` throws makes the event DEAD. std::bad_alloc is passed on as it is.
 template <class T>
 struct codec;

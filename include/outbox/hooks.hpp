@@ -57,7 +57,7 @@ class OUTBOX_CORE_EXPORT interceptor {
   /// exception is treated as its result.
   virtual void before(delivery const& /*d*/) {}
 
-  /// Called in reverse order, with the result. An exception is logged and goes no further.
+  /// Called in reverse order, with the result. An exception is logged and not propagated.
   virtual void after(delivery const& /*d*/, result const& /*r*/) {}
 };
 

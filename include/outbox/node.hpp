@@ -36,10 +36,9 @@ class runtime;
 }
 
 /// The health of a node. A node is unhealthy while the store does not answer or refuses its requests, while every
-/// worker is past the timeout of its listener, while the table is not for this node (it needs a newer library, or keeps
-/// an order that this mode does not), and before `start()` and after `stop()`. A node notices that the store
-/// is gone when a request fails: after `poll.every` or a quarter of the lease, whichever is less, if nothing else
-/// happens.
+/// worker is past the timeout of its listener, while the table does not allow this node (it needs a newer library, or
+/// keeps an order that this mode does not), and before `start()` and after `stop()`. A node notices that the store is
+/// gone when a request fails: after `poll.every` or a quarter of the lease, whichever is less, if nothing else happens.
 struct node_health {
   bool running = false;  ///< Between `start()` and `stop()`.
   bool active = false;   ///< It delivers. False while it stands by for another node.
@@ -98,7 +97,7 @@ class OUTBOX_CORE_EXPORT node {
   /// It returns one second after the deadline at the latest, whatever listeners, transactions and the store do. True:
   /// everything was finished, or released at once as `stop_queued` says, and settled; the threads have ended. False:
   /// something was released at the deadline, a listener still runs, a transaction is still open, or the store does not
-  /// answer. Unless only the first is so, the node's threads go on to settle and release what they can, until `stop()`
+  /// answer. In the last three cases the node's threads go on to settle and release what they can, until `stop()`
   /// is called again or the node is destroyed.
   bool stop();
   bool stop(std::chrono::milliseconds timeout);

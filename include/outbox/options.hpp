@@ -21,7 +21,7 @@ namespace outbox::inline v0 {
 
 /// How the poller looks for rows that the hot path did not deliver.
 struct poll_options {
-  /// How long the poller waits when it found nothing and knows of nothing. Default 5 s. 1 ms … 1 h. A retry or a
+  /// The polling interval while no row is known to become due earlier. Default 5 s. 1 ms … 1 h. A retry or a
   /// delayed event that falls due earlier is found when it is due. This bounds how late a node finds what other
   /// processes wrote if the store cannot tell it; a shorter time costs one query each.
   std::chrono::milliseconds every{5000};
@@ -59,14 +59,14 @@ enum class stop_queued {
   release,  ///< They are released at once, so that another node can take them; only running calls go on.
 };
 
-/// How long a node owns its rows without a sign of life, and how many crashes a row may survive.
+/// How long a node owns its rows without renewing them, and the number of crashes that a row may survive.
 struct lease_options {
-  /// How long a row stays with a node that says nothing. Default 30 s. 1 s … 1 h. The node renews at a quarter of it.
-  /// With many nodes this is how long a crash delays what the crashed node held. Shorter leases end sooner after a
+  /// How long a node owns a row without renewing its lease. Default 30 s. 1 s … 1 h. The node renews at a quarter of
+  /// it. With many nodes this is how long a crash delays what the crashed node held. Shorter leases end sooner after a
   /// crash but also during a long pause of the process, which causes duplicates.
   std::chrono::milliseconds duration{30'000};
 
-  /// A row whose owners vanished this often is DEAD. Default 5. 2 … 1000.
+  /// The number of crashed owners after which a row becomes DEAD. Default 5. 2 … 1000.
   std::int32_t max_crashes = 5;
 };
 
@@ -117,7 +117,7 @@ struct node_options {
   /// How much the node may hold in memory.
   queue_options queue{};
 
-  /// How long the node owns its rows without a sign of life.
+  /// How long the node owns its rows without renewing them.
   lease_options lease{};
 
   /// How long a listener may take; then the call counts as failed. Default 5 min. 1 ms … 24 h, or 0: no limit. A route
@@ -161,7 +161,7 @@ struct node_options {
   std::vector<std::shared_ptr<interceptor>> interceptors{};
 };
 
-/// A node that is alone on its table, or whose twin stands by: a second one waits until the first is gone.
+/// The only active node of a table. A second one stands by until the first is gone.
 using single_node_options = node_options;
 
 /// One of many nodes on a table. What a crashed node held goes to the others when its lease has ended.
@@ -175,7 +175,7 @@ using multi_node_options = node_options;
 /// next follows; `dead_events` brings it back. A deferred event holds up the events after it until it is due again.
 /// Events with a delay of their own have no place in the order. With `unroutable::defer` an event without a listener
 /// holds up the rest too. The order is that of `seq`. On SQLite that is the order of commits; on other databases it is
-/// so for transactions that lock what they write about first.
+/// so for transactions that lock the business rows before they write events about them.
 struct ordered_options {
   std::shared_ptr<outbox::v0::store> store{};  ///< The table. Required. Its store must have a dispatch lock.
 
@@ -184,7 +184,7 @@ struct ordered_options {
 
   std::string name{};     ///< The node's name. Default: the host name. At most 128 characters.
   poll_options poll{};    ///< How the poller looks for rows; `every` bounds the latency.
-  lease_options lease{};  ///< How long the node owns its row without a sign of life.
+  lease_options lease{};  ///< How long the node owns its row without renewing it.
 
   /// How long a listener may take; then the event is DEAD. Default 5 min. 1 ms … 24 h, or 0: no limit.
   std::chrono::milliseconds listener_timeout{300'000};

@@ -102,12 +102,14 @@ struct options {
 ///
 /// Throws `error` (invalid_option) naming the connection, table, schema, connections or timeout. Throws `error`
 /// (unavailable) if there is no server, if it is starting, if it has too many connections, or if `options::connect`
-/// fails. Throws `error` (store_failure) for a wrong password, a role or database that does not exist, a schema that is
-/// newer than this library, or older with `migrate` off, and everything else that the server refuses.
+/// fails. Throws `error` (store_failure) for a wrong password, a role or database that does not exist, a schema that
+/// needs a newer library, or is older with `migrate` off, and everything else that the server refuses.
 [[nodiscard]] OUTBOX_POSTGRES_EXPORT std::shared_ptr<store> open(std::string const& connection, options o = {});
 
 /// Brings the table to this library's schema: creates it, or adopts one that was made by the plain outbox DDL with its
-/// rows, all in one transaction. Adds the index of `options::ordered`. Throws `error` like `open`.
+/// rows, in one transaction. Upgrades an older version in steps, so that writers wait for a second at most; an upgrade
+/// that was interrupted is completed by the next call. Adds the index of `options::ordered`. Throws `error` like
+/// `open`.
 OUTBOX_POSTGRES_EXPORT migration migrate(std::string const& connection, options const& o = {});
 
 class session;

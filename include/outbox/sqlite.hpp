@@ -79,12 +79,13 @@ struct options {
 /// Throws `error` (invalid_option) if the table or the timeout is not allowed, or if the path is not a file, such as
 /// ":memory:". Throws `error` (unavailable) if the file is locked for longer than `busy_timeout`, if the process has no
 /// descriptor left, or if `options::connect` fails. Throws `error` (store_failure) if a directory is missing, if the
-/// process may not write, if the file is not a database, or if its schema is newer than this library, or older with
-/// `migrate` off.
+/// process may not write, if the file is not a database, or if its schema needs a newer library, or is older
+/// with `migrate` off.
 [[nodiscard]] OUTBOX_SQLITE_EXPORT std::shared_ptr<store> open(std::string const& path, options o = {});
 
-/// Brings the table in `path` to this library's schema: creates it, or adopts one that was made by the plain outbox DDL
-/// (`event_id` as primary key) with its rows, all in one transaction. Throws `error` like `open`.
+/// Brings the table in `path` to this library's schema: creates it, upgrades an older version, or adopts one that was
+/// made by the plain outbox DDL (`event_id` as primary key) with its rows, all in one transaction. Throws `error` like
+/// `open`.
 OUTBOX_SQLITE_EXPORT migration migrate(std::string const& path, options const& o = {});
 
 /// A connection for programs that have none: WAL, `synchronous=FULL`, waits for locks. `execute` and `query` are those

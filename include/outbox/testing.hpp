@@ -33,7 +33,7 @@
 
 namespace outbox::inline v0::testing {
 
-/// A clock that moves only when it is told to. Safe to use from several threads.
+/// A clock that moves only when it is told to. Thread-safe.
 class OUTBOX_TESTING_EXPORT manual_clock final : public clock {
  public:
   /// Starts at 2030-01-01 00:00:00 UTC, or at `start`.
@@ -55,22 +55,22 @@ class OUTBOX_TESTING_EXPORT manual_clock final : public clock {
   std::unique_ptr<state> state_;
 };
 
-/// `n.run_until_idle()`, then the clock forward by a step that grows while nothing happens, and again, until nothing is
-/// pending or `within` has passed on the clock; how many deliveries. Nobody waits in real time for a backoff. Time
-/// passes for everything, so listeners that answer later may run into their timeouts.
+/// Alternates `n.run_until_idle()` with steps of the clock that grow while nothing happens, until nothing is pending or
+/// `within` has passed on the clock. Returns the number of deliveries. No backoff takes real time. Time passes for
+/// everything, so listeners that answer later may run into their timeouts.
 OUTBOX_TESTING_EXPORT std::size_t run_until_done(node& n, manual_clock& clock, store& table,
                                                  std::chrono::milliseconds within = std::chrono::hours{24});
 
-/// One call of a listener, and what came of it.
+/// One call of a listener and its result.
 struct recorded_delivery {
-  outbox::v0::event event;
-  std::int32_t attempt = 0;
-  outbox::v0::path path = path::hot;
-  bool maybe_duplicate = false;
-  result answer = done;
+  outbox::v0::event event;            ///< The event.
+  std::int32_t attempt = 0;           ///< `delivery::attempt`.
+  outbox::v0::path path = path::hot;  ///< `delivery::path`.
+  bool maybe_duplicate = false;       ///< `delivery::maybe_duplicate`.
+  result answer = done;               ///< What the listener returned, or what its exception means.
 };
 
-/// An interceptor that writes down every delivery: `.interceptors = {recorder}`. Safe to use from several threads.
+/// An interceptor that writes down every delivery: `.interceptors = {recorder}`. Thread-safe.
 class OUTBOX_TESTING_EXPORT recorder final : public interceptor {
  public:
   ~recorder() override;
@@ -86,7 +86,7 @@ class OUTBOX_TESTING_EXPORT recorder final : public interceptor {
   std::vector<recorded_delivery> deliveries_;
 };
 
-/// A writer hook that writes down what it hears of: `.hook = hook`. Safe to use from several threads.
+/// A writer hook that writes down what it hears of: `.hook = hook`. Thread-safe.
 class OUTBOX_TESTING_EXPORT recording_hook final : public writer_hook {
  public:
   ~recording_hook() override;

@@ -43,19 +43,19 @@ class event_id {
 };
 
 /// Writes events in the caller's transaction, or with `outbox::no_transaction` where the store needs none. A cheap
-/// handle: copy it, use it from any thread (a transaction, of course, belongs to one thread at a time). It works before
-/// `start()` and after `stop()` too: rows are then left to a poller.
+/// handle that can be copied. It also works before `start()` and after `stop()`: the poller of a running node then
+/// delivers the rows.
 ///
-/// A child made by fork() may use it too, on a connection of its own that it opened after the fork. None of the node's
-/// threads live there, so its rows are left to the poller of whatever node runs elsewhere. Everything else of a node
-/// belongs to the process that made it.
+/// Thread-safe. A transaction must be used from one thread at a time. A child made by fork() may write on a connection
+/// that it opened after the fork; it has no threads of the node, so a node that runs elsewhere delivers its rows.
+/// Everything else of a node belongs to the process that made it.
 ///
-/// All of it throws `error`: no_transaction before any SQL, invalid_event before any SQL, else what the database says.
-/// It never waits for a listener, and holds no lock while the database works. A writer that was moved from throws
-/// `error` (lifecycle).
+/// `write` never waits for a listener and holds no lock while the database works. All functions throw `error`:
+/// no_transaction and invalid_event before any SQL, lifecycle if the writer was moved from, else the error of the
+/// database.
 class OUTBOX_CORE_EXPORT writer {
  public:
-  /// `write(tx, order_placed{…}, {.aggregate = {"order", "42"}})`.
+  /// Writes a typed event: `write(tx, order_placed{…}, {.aggregate = {"order", "42"}})`.
   template <class Tx, class T>
     requires(!std::convertible_to<T const&, type_name> && !std::convertible_to<T const&, event>)
   event_id write(Tx&& tx, T const& value, event_options options = {}) const {
@@ -67,19 +67,19 @@ class OUTBOX_CORE_EXPORT writer {
     }
   }
 
-  /// An event made before.
+  /// Writes an event that was made before.
   template <class Tx>
   event_id write(Tx&& tx, event const& e) const {
     return write_one(join(tx), e);
   }
 
-  /// A JSON payload by name or enum.
+  /// Writes a JSON payload by name or enum.
   template <class Tx>
   event_id write(Tx&& tx, type_name type, json_text payload, event_options options = {}) const {
     return write_one(join(tx), event::json(type.view(), std::move(payload), std::move(options), limits()));
   }
 
-  /// Several at once, cheaper than one by one; the ids of the rows really written, in order.
+  /// Writes several events in one call. Returns the ids of the rows that were written, in order.
   template <class Tx>
   std::vector<event_id> write_all(Tx&& tx, std::span<event const> events) const {
     return write_many(join(tx), events);

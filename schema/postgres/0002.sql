@@ -4,7 +4,7 @@
 -- While programs write to the table, make the index with CREATE INDEX CONCURRENTLY; migrate() does that if the table
 -- has rows.
 
--- The order of a key. false: in line; true: waits for another row of its key, so claims leave it; NULL: outside the
+-- The order of a key. false: in line; true: waits for another row of its key, so claims skip it; NULL: outside the
 -- order of its key.
 ALTER TABLE outbox_event ADD COLUMN IF NOT EXISTS blocked boolean DEFAULT false;
 

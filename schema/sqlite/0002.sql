@@ -2,7 +2,7 @@
 --
 -- A program that writes rows as for version 1 may go on: every new column has a default.
 
--- The order of a key. false: in line; true: waits for another row of its key, so claims leave it; NULL: outside the
+-- The order of a key. false: in line; true: waits for another row of its key, so claims skip it; NULL: outside the
 -- order of its key.
 ALTER TABLE outbox_event ADD COLUMN blocked BOOLEAN DEFAULT false;
 

@@ -47,6 +47,12 @@ std::int64_t number(std::string const& name, std::string const& text) {
   return value;
 }
 
+done_rows done_rows_of(std::string const& text) {
+  if (text == "keep") return done_rows::keep;
+  if (text != "erase") refuse("has done_rows=" + text + "; it must be keep or erase");
+  return done_rows::erase;
+}
+
 std::shared_ptr<store> open_sqlite(std::string path, parameters const& given) {
   if (path.starts_with("//")) path.erase(0, 2);  // sqlite:///absolute and sqlite://relative, as others write it
   if (path.empty()) refuse("names no file: write sqlite:path/to/file.db");
@@ -58,8 +64,10 @@ std::shared_ptr<store> open_sqlite(std::string path, parameters const& given) {
       o.busy_timeout = std::chrono::milliseconds{number(name, value)};
     } else if (name == "migrate") {
       o.migrate = number(name, value) != 0;
+    } else if (name == "done_rows") {
+      o.done_rows = done_rows_of(value);
     } else {
-      refuse("has the unknown parameter '" + name + "'; sqlite knows table, busy_timeout and migrate");
+      refuse("has the unknown parameter '" + name + "'; sqlite knows table, busy_timeout, migrate and done_rows");
     }
   }
   return sqlite::open(path, std::move(o));
@@ -100,9 +108,11 @@ std::shared_ptr<store> open_postgres(std::string_view url) {
       o.ordered = number(name, value) != 0;
     } else if (name == "notify") {
       o.notify = number(name, value) != 0;
+    } else if (name == "done_rows") {
+      o.done_rows = done_rows_of(value);
     } else {
       refuse("has the unknown parameter 'outbox." + name +
-             "'; postgresql knows outbox.table, schema, connections, timeout, migrate, ordered and notify");
+             "'; postgresql knows outbox.table, schema, connections, timeout, migrate, ordered, notify and done_rows");
     }
   }
   return postgres::open(connection, std::move(o));

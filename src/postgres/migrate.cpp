@@ -6,6 +6,7 @@
 
 #include "postgres/connector.hpp"
 #include "postgres/driver.hpp"
+#include "postgres/own_connection.hpp"
 #include "postgres/upgrade.hpp"
 #include "sql/schema.hpp"
 #include "sql/table_name.hpp"
@@ -288,10 +289,15 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
     if (o.ordered) add_order_index(c, d, o, schema, report);
     run(c, "COMMIT");
     if (version == 1) {
+      if (behind_pooler(c, o.timeout)) {
+        sql::refuse("table '" + o.table + "' in schema '" + schema +
+                    "' has schema version 1, and a pooler stands before the server: call outbox::postgres::migrate() "
+                    "on a direct connection, because the upgrade needs one session");
+      }
       upgrade(c, o, schema);
       report.change = migration::kind::upgraded;
     }
-    if (version != 0) drop_old_index(c, o, schema, report);
+    if (version == 1 || version == sql::schema_version) drop_old_index(c, o, schema, report);
     return report;
   } catch (...) {
     result_handle const undone{PQexec(c, "ROLLBACK")};

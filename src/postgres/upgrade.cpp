@@ -5,6 +5,7 @@
 
 #include "postgres/driver.hpp"
 #include "postgres/migrate.hpp"
+#include "postgres/own_connection.hpp"
 #include "sql/schema.hpp"
 #include "sql/table_name.hpp"
 
@@ -127,9 +128,11 @@ void upgrade(PGconn* c, options const& o, std::string const& schema) {
   upgrade_lock const lock{d, schema + "." + o.table};
   if (sql::read_schema_version(d, {.table = o.table, .schema = schema}) >= sql::schema_version) return;
   upgrade_steps steps{c, o, schema};
+  run(c, "SET statement_timeout = 0");  // a limit for queries must not end the making of an index again and again
   steps.add_columns_and_tables();
   steps.add_index(/*concurrently=*/!steps.is_empty());
   steps.set_version();
+  run(c, "RESET statement_timeout");
 }
 
 void drop_old_index(PGconn* c, options const& o, std::string const& schema, migration& report) {
@@ -137,7 +140,7 @@ void drop_old_index(PGconn* c, options const& o, std::string const& schema, migr
   if (!index_is_valid(d, o, schema, "_due")) return;
   auto const live = with_table("SELECT 1 FROM outbox_node WHERE started_at IS NULL AND lease_until > clock_timestamp()",
                                o.table, schema);
-  if (d.any(live)) return;
+  if (d.any(live) || behind_pooler(c, o.timeout)) return;
   try {
     run(c, "SET lock_timeout = '2s'");  // it waits for transactions that use the table
     run(c, "DROP INDEX CONCURRENTLY IF EXISTS " + quoted_index(schema, o.table + "_due"), "cannot drop it");

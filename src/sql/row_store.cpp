@@ -95,7 +95,7 @@ struct row_store::candidates {
   struct seen {
     owner_token owner;
     std::string available_at;  ///< As text, to compare: every settlement changes it.
-    fate what = fate::open;
+    candidates::fate fate = fate::open;
     std::string error{};
   };
   std::vector<claimed_row> take;
@@ -182,11 +182,11 @@ void row_store::take_all(claim_request const& request, candidates& chosen, claim
     } catch (error const& e) {
       bool found = false;
       chosen.each([&](candidates::seen& s) {
-        bool const culprit = s.what != fate::refused && !s.error.empty();
+        bool const culprit = s.fate != fate::refused && !s.error.empty();
         // Rows behind the last one that is isolated are left to the next claim.
-        s.what = culprit || s.what == fate::refused ? fate::refused
+        s.fate = culprit || s.fate == fate::refused ? fate::refused
                  : found && refused == most_refused ? fate::missed
-                 : s.what == fate::missed           ? fate::missed
+                 : s.fate == fate::missed           ? fate::missed
                                                     : fate::open;
         found = found || culprit;
       });
@@ -196,26 +196,26 @@ void row_store::take_all(claim_request const& request, candidates& chosen, claim
   }
   // Another node was faster; or a trigger ignores the change, and then the next claim would find the same rows again.
   bool any = false;
-  chosen.each([&](candidates::seen const& s) { any = any || s.what != fate::missed; });
+  chosen.each([&](candidates::seen const& s) { any = any || s.fate != fate::missed; });
   if (!any) reply.more = false;
   for (auto& k : chosen.dead) {
-    if (k.from.what == fate::refused) reply.refused.push_back({k.row.id, k.row.type, k.from.error});
-    if (k.from.what == fate::done) reply.dead.push_back(std::move(k.row));
+    if (k.from.fate == fate::refused) reply.refused.push_back({k.row.id, k.row.type, k.from.error});
+    if (k.from.fate == fate::done) reply.dead.push_back(std::move(k.row));
   }
   for (std::size_t i = 0; i < chosen.take.size(); ++i) {
     auto& t = chosen.take[i];
     auto const& from = chosen.taken_from[i];
-    if (from.what == fate::refused) reply.refused.push_back({t.handle.id, t.event.type(), from.error});
-    if (from.what == fate::done) reply.rows.push_back(std::move(t));
+    if (from.fate == fate::refused) reply.refused.push_back({t.handle.id, t.event.type(), from.error});
+    if (from.fate == fate::done) reply.rows.push_back(std::move(t));
   }
 }
 
 void row_store::take(connection& c, claim_request const& request, candidates& chosen) {
   using fate = candidates::fate;
   auto const change = [&](candidates::seen& row, std::string const& sql, std::initializer_list<value> values) {
-    if (row.what == fate::refused || row.what == fate::missed) return;
+    if (row.fate == fate::refused || row.fate == fate::missed) return;
     try {
-      row.what = c.execute(sql, values) > 0 ? fate::done : fate::missed;
+      row.fate = c.execute(sql, values) > 0 ? fate::done : fate::missed;
     } catch (error const& e) {
       if (!e.transient()) row.error = e.what();
       throw;

@@ -21,11 +21,10 @@ namespace {
 // A number of the table's companion; 0 if it is not there.
 int read_number(connection& c, layout const& table, std::string_view name) {
   std::string text;
-  c.execute(table.text("SELECT value FROM {outbox_meta} WHERE name = '" + std::string{name} + "'"), {},
-            [&](row const& r) {
-              text = r.text(0);
-              return false;
-            });
+  c.execute(table.text("SELECT name, value FROM {outbox_meta}"), {}, [&](row const& r) {
+    if (r.text(0) == name) text = r.text(1);
+    return true;
+  });
   int number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
   return number;

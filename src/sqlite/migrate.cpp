@@ -116,7 +116,7 @@ migration migrate_handle(sqlite3* db, std::string const& table) {
     if (version == 1) {
       upgrade(d, table);
       result.change = migration::kind::upgraded;
-    } else if (version != 0) {
+    } else if (version == sql::schema_version) {
       drop_old_index(d, table);
     }
     d.execute("COMMIT");

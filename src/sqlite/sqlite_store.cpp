@@ -149,7 +149,9 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   std::optional<std::int64_t> data_version() noexcept {
     std::optional<std::int64_t> version;
     try {
-      with_reader([&](sql::connection& c) { version = c.ask<std::int64_t>("PRAGMA data_version"); });
+      // A long read must not hold up the end of a subscription: it looks again soon anyway.
+      std::unique_lock const lock{reader_.mutex, std::try_to_lock};
+      if (lock) version = reader_.statements.ask<std::int64_t>("PRAGMA data_version");
     } catch (...) {  // NOLINT(bugprone-empty-catch): the node polls anyway
     }
     return version;

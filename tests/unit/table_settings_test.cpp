@@ -80,6 +80,22 @@ TEST_F(TableSettings, ARunningNodeTakesNothingMoreFromATableThatWasMarkedKeyed) 
   EXPECT_EQ(n.look([](engine& e) { return e.unhealthy(); }), "");
 }
 
+// Else no node would deliver: the one that may stands by for the one that may not.
+TEST_F(TableSettings, ANodeThatMayNotDispatchGivesTheDispatchLockBack) {
+  auto const exclusive = [](node_settings& s) { s.exclusive = true; };
+  stepper first{db, "first", exclusive};
+  first.open();
+  first.poll_all();
+  ASSERT_TRUE(first.look([](engine& e) { return e.active(); }));
+  db.store->backend().set_keyed(true);
+  first.advance(8s);
+  ASSERT_TRUE(first.renew());
+  EXPECT_FALSE(first.look([](engine& e) { return e.active(); }));
+  first.advance(2s);
+  first.poll_all();
+  EXPECT_TRUE(db.store->backend().try_dispatch_lock("another", 30s)) << "it is free, and the node leaves it alone";
+}
+
 TEST_F(TableSettings, ANodeTellsWhatItHasDone) {
   stepper n{db};
   n.open();

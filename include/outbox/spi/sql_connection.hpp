@@ -53,8 +53,9 @@ using row_function = std::function<bool(row const&)>;
 /// A connection, owned or borrowed. Use from one thread at a time. Throws `error`: transient if the same call may
 /// succeed later.
 ///
-/// Texts are in the database's own language, placeholders included (SQLite ?1, PostgreSQL $1). The text of a statement
-/// must be the same each time: connections of the library keep it prepared.
+/// Texts are in the database's own language, placeholders included (SQLite ?1, PostgreSQL $1). The stores write ?1 in
+/// their statement files and translate it once. The text of a statement must be the same each time: connections of the
+/// library keep it prepared.
 class OUTBOX_SQL_EXPORT connection {
  public:
   connection() = default;

@@ -87,7 +87,7 @@ class engine {
 
   // Work.
   [[nodiscard]] assignment start_next(steady_time now);
-  void finish(ticket& t, verdict v, steady_time now);
+  void finish(ticket& t, call_result v, steady_time now);
   void detach(ticket& t);                                     ///< The listener's function returned without a result.
   void answer_arrived(ticket& t) noexcept;                    ///< Its completion was called.
   void remember(ticket& t, std::string&& progress) noexcept;  ///< Keeps what a running call has done so far.
@@ -188,7 +188,7 @@ class engine {
   void gather_batch(assignment& a, ticket_list& queue, steady_time now);
   void end_call(ticket& t) noexcept;
   void worker_returned(ticket const& t) noexcept;
-  void decide(ticket& t, verdict v);
+  void decide(ticket& t, call_result v);
   void decide_failure(ticket& t, std::string reason, std::optional<milliseconds> after);
   void time_out(ticket& t);
 

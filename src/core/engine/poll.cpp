@@ -21,6 +21,7 @@ plan<poll_request> engine::plan_poll(steady_time now) {
   }
   bool const due = pace_.due(now);
   if (settings_.exclusive && !lock_held_) {
+    if (!refusal_.empty()) return {{}, now + leases_.look_again()};  // the lock is for nodes that may dispatch
     if (!due) return {{}, pace_.next()};
     poll_busy_ = true;
     return {poll_request{lock_request{settings_.lease.duration}, now}};

@@ -109,7 +109,7 @@ struct assignment {
 };
 
 /// The result of a listener's call.
-struct verdict {
+struct call_result {
   result answer = failed{};
   std::optional<std::string> progress{};  ///< Nothing: the progress of the row is unchanged.
 };

@@ -135,7 +135,7 @@ void engine::remember(ticket& t, std::string&& progress) noexcept {
   if (t.stage == stage::running && !t.call.timed_out) t.progress = std::move(progress);
 }
 
-void engine::finish(ticket& t, verdict v, steady_time /*now*/) {
+void engine::finish(ticket& t, call_result v, steady_time /*now*/) {
   end_call(t);
   auto const phase = std::exchange(t.call.phase, listener_call::phase::none);
   if (t.call.timed_out) {
@@ -153,7 +153,7 @@ void engine::finish(ticket& t, verdict v, steady_time /*now*/) {
   if (settings_.in_order && what != outcome::delivered && what != outcome::dead) give_back_queued();
 }
 
-void engine::decide(ticket& t, verdict v) {
+void engine::decide(ticket& t, call_result v) {
   t.settlement = {.row = t.handle, .progress = v.progress ? std::move(*v.progress) : t.progress};
   std::visit(overloaded{
                  [&](done_t) { t.settlement.outcome = outcome::delivered; },

@@ -66,7 +66,7 @@ class gathering {
     auto& a = answers_[child];
     if (!a.open) return;
     a.open = false;
-    a.what = std::move(r);
+    a.result = std::move(r);
     if (!parent_) return;
     if (open()) return remember(*parent_);
     auto const parent = std::move(parent_);
@@ -100,7 +100,7 @@ class gathering {
 
  private:
   struct child_answer {
-    std::optional<result> what;
+    std::optional<outbox::v0::result> result;
     bool open = false;
   };
 
@@ -109,7 +109,7 @@ class gathering {
   [[nodiscard]] std::string progress_so_far() const {
     auto all = finished_;
     for (std::size_t i = 0; i < answers_.size(); ++i) {
-      if (answers_[i].what) note(all, (*names_)[i], answers_[i].what->value());
+      if (answers_[i].result) note(all, (*names_)[i], answers_[i].result->value());
     }
     return nlohmann::json(all).dump();
   }
@@ -149,9 +149,9 @@ combined gathering::combine() {
   std::optional<milliseconds> after;
   std::optional<defer> wait;
   for (std::size_t i = 0; i < answers_.size(); ++i) {
-    if (!answers_[i].what) continue;
+    if (!answers_[i].result) continue;
     auto const& name = (*names_)[i];
-    auto const& value = answers_[i].what->value();
+    auto const& value = answers_[i].result->value();
     note(finished_, name, value);
     if (auto const* const later = std::get_if<defer>(&value)) {
       if (!wait || later->delay < wait->delay) wait = defer{later->delay, name + ": " + later->reason};

@@ -18,11 +18,11 @@ class node_core;
 /// the node.
 struct async_call {
   async_call(std::weak_ptr<node_core> c, ticket_ptr t, delivery const& d)
-      : core{std::move(c)}, ticket{std::move(t)}, what{d} {}
+      : core{std::move(c)}, ticket{std::move(t)}, delivery{d} {}
 
   std::weak_ptr<node_core> const core;
   ticket_ptr const ticket;
-  delivery const what;
+  outbox::v0::delivery const delivery;
   std::size_t begun = 0;  ///< The number of interceptors whose `after` is to be called.
   std::optional<result> answer;
   std::optional<std::string> progress;

@@ -105,7 +105,7 @@ void node_core::carry_out(assignment const& job) noexcept {
   });
 }
 
-std::optional<verdict> node_core::deliver(ticket_ptr const& t) noexcept {
+std::optional<call_result> node_core::deliver(ticket_ptr const& t) noexcept {
   try {
     delivery const d = delivery_of(*t);
     node_call call{weak_from_this(), t, d};
@@ -124,9 +124,9 @@ std::optional<verdict> node_core::deliver(ticket_ptr const& t) noexcept {
     }
     if (!r) r = failed{"the listener gave no answer"};
     tell_interceptors(d, begun, *r);
-    return verdict{std::move(*r), std::move(call.progress)};
+    return call_result{std::move(*r), std::move(call.progress)};
   } catch (...) {
-    return verdict{};  // no memory even for the reason
+    return call_result{};  // no memory even for the reason
   }
 }
 
@@ -142,8 +142,8 @@ std::vector<result> node_core::answers_of(route const& where, std::span<delivery
   return std::vector<result>(batch.size(), *all);
 }
 
-std::vector<verdict> node_core::deliver_batch(std::span<ticket_ptr const> tickets) noexcept {
-  std::vector<verdict> verdicts(tickets.size());
+std::vector<call_result> node_core::deliver_batch(std::span<ticket_ptr const> tickets) noexcept {
+  std::vector<call_result> verdicts(tickets.size());
   try {
     std::vector<delivery> batch;
     std::vector<std::size_t> begun(tickets.size()), places;
@@ -222,13 +222,13 @@ bool node_core::take_answer() noexcept {
     if (!answers_.empty()) wake_one(loop::work);
   }
   auto& call = *one.front();
-  tell_interceptors(call.what, call.begun, *call.answer);
+  tell_interceptors(call.delivery, call.begun, *call.answer);
   observe(*call.ticket, *call.answer);
-  with_engine([&](engine& e) { e.finish(*call.ticket, final_verdict(call), now()); });
+  with_engine([&](engine& e) { e.finish(*call.ticket, final_result(call), now()); });
   return true;
 }
 
-verdict node_core::final_verdict(async_call& call) noexcept {
+call_result node_core::final_result(async_call& call) noexcept {
   return {std::move(*call.answer), std::move(call.progress)};
 }
 

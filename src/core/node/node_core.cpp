@@ -155,6 +155,7 @@ void node_core::apply(settle_request const& sent, settle_reply const& reply) {
 }
 
 void node_core::apply(renew_request const& sent, renew_reply const& reply) {
+  std::shared_ptr<dispatch_lock> given_back;  // destroyed without the engine's lock: that may be a round trip
   with_engine([&](engine& e) {
     if (auto const lost = reply.lost_lock.lock(); lost && lost == dispatch_lock_) {
       lose_lock();
@@ -171,6 +172,10 @@ void node_core::apply(renew_request const& sent, renew_reply const& reply) {
       e.note_ignored_pauses(reply.settings->ignored_pauses);
       auto const refused = refusal(*reply.settings);
       e.set_refusal(refused ? refused->what() : "");
+      if (refused && dispatch_lock_) {  // another node may be allowed on the table
+        given_back = std::exchange(dispatch_lock_, nullptr);
+        e.lock_lost(now());
+      }
     }
     if (reply.doubts_released) e.apply_doubts_released(sent, now());
     if (reply.rest) {

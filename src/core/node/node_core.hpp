@@ -99,10 +99,10 @@ class node_core : public std::enable_shared_from_this<node_core> {
   void carry_out(assignment const& job) noexcept;
 
   /// Calls the listener of a running ticket. Returns nothing if the listener answers later, through its completion.
-  [[nodiscard]] std::optional<verdict> deliver(ticket_ptr const& t) noexcept;
+  [[nodiscard]] std::optional<call_result> deliver(ticket_ptr const& t) noexcept;
 
-  /// Calls a batch listener once. Returns one verdict for each ticket.
-  [[nodiscard]] std::vector<verdict> deliver_batch(std::span<ticket_ptr const> tickets) noexcept;
+  /// Calls a batch listener once. Returns one call_result for each ticket.
+  [[nodiscard]] std::vector<call_result> deliver_batch(std::span<ticket_ptr const> tickets) noexcept;
 
   /// Passes one result that came through a completion to the engine. Returns false if there is none.
   bool take_answer() noexcept;
@@ -187,7 +187,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   [[nodiscard]] std::vector<result> answers_of(route const& where, std::span<delivery const> batch);
   void wait_for_answer(std::shared_ptr<async_call> const& call, std::size_t begun) noexcept;
   void enqueue_answer(answer_entry& call) noexcept;
-  [[nodiscard]] verdict final_verdict(async_call& call) noexcept;
+  [[nodiscard]] call_result final_result(async_call& call) noexcept;
   [[nodiscard]] std::optional<error> refusal(table_settings const& table) const;
   [[nodiscard]] result unroutable_answer(event const& e) const;
 

@@ -7,7 +7,7 @@ namespace outbox::inline v0::core {
 namespace {
 
 // Short enough that no clock arithmetic overflows.
-constexpr std::chrono::hours longest_drain{24 * 365};
+constexpr std::chrono::hours longest_timeout{24 * 365};
 
 // After the deadline of a stop: for requests to the store that are under way, and for settling what finished last.
 constexpr std::chrono::seconds grace{1};
@@ -82,8 +82,9 @@ void runtime::start() {
       run(renewer_, &runtime::renew);
       run(settler_, &runtime::settle);
       for (std::size_t i = 0; i < core_->settings().workers; ++i) run(workers_.emplace_back(), &runtime::work);
-      run(poller_, &runtime::poll);
+      // Before the poller's first claim: what is written after that claim is then signalled.
       changes_ = core_->store().on_change([core = core_.get()] { core->store_changed(); });
+      run(poller_, &runtime::poll);
     }
   } catch (std::exception const& e) {
     core_->with_engine([&](engine& g) { g.close(core_->now()); });
@@ -415,7 +416,7 @@ bool runtime::flush(clock::time_point deadline) {
 
 // On a thread that a stop would have to wait for: the node takes no more work, and the renewer ends what it can.
 void runtime::ask_stop() {
-  auto const drain = core_->settings().stop_timeout;
+  auto const timeout = core_->settings().stop_timeout;
   if (phase_ == phase::made) {
     asked_early_ = true;  // by a callback of start(), on its thread
     return;
@@ -424,7 +425,7 @@ void runtime::ask_stop() {
   bool const first = phase_.compare_exchange_strong(expected, phase::stopping);
   {
     auto lock = core_->lock();
-    if (first) asked_ = clock::now() + drain;
+    if (first) asked_ = clock::now() + timeout;
     core_->engine_under(lock).close(core_->now(), core_->settings().stop_queued);
     core_->publish(lock);
   }
@@ -432,12 +433,12 @@ void runtime::ask_stop() {
   if (first) core_->say(log_level::warning, "a listener or a callback called stop(): the node takes no more events");
 }
 
-bool runtime::stop(milliseconds drain) {
+bool runtime::stop(milliseconds timeout) {
   if (on_own_thread()) {
     ask_stop();
     return false;
   }
-  auto const deadline = clock::now() + std::clamp<milliseconds>(drain, milliseconds{0}, longest_drain);
+  auto const deadline = clock::now() + std::clamp<milliseconds>(timeout, milliseconds{0}, longest_timeout);
   gate::passage const life{life_, deadline + grace};
   if (!life) return false;      // another thread starts or stops it
   own_thread const mine{this};  // a callback of the application may call stop() again, on this thread

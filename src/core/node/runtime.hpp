@@ -27,7 +27,7 @@ class runtime {
   ~runtime();
 
   void start();
-  bool stop(milliseconds drain);
+  bool stop(milliseconds timeout);
   [[nodiscard]] bool running() const noexcept;
 
   /// Why it does not run, or empty. A node that only writes needs no thread.

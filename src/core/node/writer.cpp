@@ -185,6 +185,7 @@ std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const
   } else {
     r = with_engine_quietly([&](engine& e) { return e.register_births(events, now()); });
   }
+  std::vector<event_id> ids;  // made now: nothing is allocated once rows may be in the store
   std::shared_ptr<birth_observer> observer;
   bool sent = false;
   auto const give_up = [&](bool in_doubt) {
@@ -194,6 +195,8 @@ std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const
   };
   try {
     // The observer is enlisted before the INSERT: if memory runs out, it does so while nothing is written.
+    ids.reserve(events.size());
+    for (auto const& e : events) ids.emplace_back(e.id());
     observer = std::make_shared<birth_observer>(self, r, settings_.hook, events);
     bool const reports = tx.none() || tx.enlist(observer);
     if (!reports && r.birth) {
@@ -212,9 +215,6 @@ std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const
   }
   if (settings_.hook) guarded(self, [&] { settings_.hook->after_write(events); });
   if (tx.none()) observer->committed();
-  std::vector<event_id> ids;
-  ids.reserve(events.size());
-  for (auto const& e : events) ids.emplace_back(e.id());
   return ids;
 }
 

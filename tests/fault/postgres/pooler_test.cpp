@@ -10,6 +10,17 @@ class PostgresPooler : public PostgresServer {
   std::optional<pgbouncer> bouncer;
 };
 
+// The upgrade holds a lock of its session across several transactions.
+TEST_F(PostgresPooler, ATableOfVersion1IsNotUpgradedThroughAPooler) {
+  static_cast<void>(db.open());
+  db.execute("UPDATE " + db.table("outbox_meta") + " SET value = $1 WHERE name = $2", "1", "schema_version");
+  auto const e = thrown_by([&] { static_cast<void>(postgres::open(bouncer->connection(), db.options())); });
+  EXPECT_EQ(e.code(), errc::store_failure);
+  EXPECT_THAT(e.what(), HasSubstr("direct connection"));
+  EXPECT_NO_THROW(static_cast<void>(db.open()));
+  EXPECT_NO_THROW(static_cast<void>(postgres::open(bouncer->connection(), db.options()))) << "it is upgraded now";
+}
+
 TEST_F(PostgresPooler, ItWorksBehindAPoolerWithoutPreparedStatements) {
   auto const s = postgres::open(bouncer->connection(), db.options());
   auto n = multi_node(options(s));
