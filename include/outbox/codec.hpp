@@ -20,9 +20,9 @@ struct json;
 
 /// What a codec makes of a value.
 struct encoded {
-  std::string payload{};
-  payload_kind kind = payload_kind::json;
-  std::string content_type = "application/json";
+  std::string payload{};                          ///< The bytes of the payload.
+  payload_kind kind = payload_kind::json;         ///< JSON is checked; bytes are kept as they are.
+  std::string content_type = "application/json";  ///< Of a bytes payload.
 };
 
 /// How values of type `T` are written and read. A type opts in with `using outbox_codec = …` or a specialisation of

@@ -12,8 +12,8 @@ namespace outbox::inline v0 {
 namespace detail {
 
 struct fan_out_child {
-  std::string name;
-  std::unique_ptr<handler> listener;
+  std::string name;                   ///< Unique within its fan_out.
+  std::unique_ptr<handler> listener;  ///< Never null.
 };
 
 /// Throws `error` (invalid_option): no child, an empty function, a name that is empty, too long, or there twice.

@@ -16,7 +16,7 @@ struct migration {
     indexed,   ///< Only an index was added that the options ask for.
   };
 
-  kind change = kind::nothing;
+  kind change = kind::nothing;          ///< What was changed.
   std::vector<std::string> warnings{};  ///< What an operator should know about the change.
 };
 

@@ -16,7 +16,7 @@ struct free_options {
   void operator()(PQconninfoOption* o) const noexcept { PQconninfoFree(o); }
 };
 
-// A connection string that is wrong is not shown: nobody can say which part of it is the password.
+// A connection string that is wrong is not shown: it is unknown which part of it is the password.
 [[noreturn]] void refuse(char const* why) { throw error::about(errc::invalid_option, "connection", why); }
 
 bool is_url(std::string_view text) noexcept {

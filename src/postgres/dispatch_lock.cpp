@@ -23,7 +23,7 @@ class advisory_lock final : public spi::dispatch_lock {
         prefix_{std::string{incarnation} + "/"},
         expire_sql_{std::move(expire_sql)} {}
 
-  // Given back before the session ends, so that whoever stands by need not wait for that.
+  // Given back before the session ends, so that a standby need not wait for that.
   ~advisory_lock() override {
     if (!held_ || guard_.in_child()) return;
     try {

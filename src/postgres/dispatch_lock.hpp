@@ -19,7 +19,7 @@ inline constexpr std::string_view pooler_reason =
 
 /// What came of an attempt.
 struct lock_attempt {
-  std::unique_ptr<spi::dispatch_lock> lock;  ///< Null if somebody else has it.
+  std::unique_ptr<spi::dispatch_lock> lock;  ///< Null if another node has it.
   bool beside_older = false;  ///< That is a node of an earlier version, on this table or on a copy of its schema.
 };
 

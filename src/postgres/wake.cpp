@@ -128,7 +128,7 @@ void wake_line::send(milliseconds timeout) {
   last_sent_ = steady_clock::now();
 }
 
-// Nobody else knows what is still wanted when the store is closed, as by a process that commits and ends.
+// Only this object knows which hint is still unsent when the store closes, as in a process that commits and ends.
 void wake_line::send_the_last() noexcept {
   auto const limit = std::min(timeout_, last_limit);
   for (bool const again : {false, true}) {

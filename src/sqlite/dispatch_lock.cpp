@@ -30,8 +30,8 @@ class descriptor {
   int fd_;
 };
 
-// The lock belongs to an open file. Whoever opens the path next locks whatever file is there then, so a file that was
-// removed or replaced locks nobody out any more.
+// The lock belongs to an open file. The next process that opens the path locks the file that is there then, so a file
+// that was removed or replaced no longer keeps other processes out.
 class file_lock final : public spi::dispatch_lock {
  public:
   file_lock(int fd, std::string path, std::function<std::size_t()> expire)

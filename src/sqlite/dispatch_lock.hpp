@@ -9,7 +9,7 @@
 
 namespace outbox::inline v0::sqlite {
 
-/// Null if somebody else has it. `expire` is what `expire_others()` does.
+/// Returns null if another node has it. `expire` is what `expire_others()` does.
 [[nodiscard]] std::unique_ptr<spi::dispatch_lock> try_lock_file(std::string const& path,
                                                                 std::function<std::size_t()> expire);
 

@@ -27,8 +27,8 @@ class OUTBOX_CORE_EXPORT enlisted {
   /// A row that must be there when the transaction commits. The views live as long as the observer is enlisted.
   struct row {
     std::size_t table = no_table;  ///< The number that was passed to `writes_to`.
-    std::string_view event_id{};
-    std::string_view token{};  ///< Empty: the row has no owner.
+    std::string_view event_id{};   ///< The id of its event.
+    std::string_view token{};      ///< Empty: the row has no owner.
   };
 
   /// Begins a write and registers its observer.
@@ -66,8 +66,8 @@ class OUTBOX_CORE_EXPORT enlisted {
  private:
   struct one_write {
     std::shared_ptr<transaction_observer> observer{};  ///< May be null.
-    std::size_t table = no_table;
-    bool doubted = false;
+    std::size_t table = no_table;                      ///< The number that was passed to `writes_to`.
+    bool doubted = false;                              ///< Which of its rows are there is unknown.
   };
 
   template <class Tell>

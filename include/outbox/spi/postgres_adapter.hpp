@@ -24,13 +24,13 @@ namespace outbox::inline v0::postgres {
 
 /// One column of many rows as one parameter. An element without a value is NULL.
 struct text_array {
-  std::span<std::optional<std::string_view> const> items;
+  std::span<std::optional<std::string_view> const> items;  ///< One per row.
 };
 struct blob_array {
-  std::span<std::optional<std::string_view> const> items;
+  std::span<std::optional<std::string_view> const> items;  ///< One per row.
 };
 struct integer_array {
-  std::span<std::int64_t const> items;
+  std::span<std::int64_t const> items;  ///< One per row.
 };
 
 /// A parameter of the store's statements. Whatever it points to must live until the call returns.

@@ -19,12 +19,12 @@ namespace outbox::inline v0::sql {
 
 /// Bytes, as opposed to text.
 struct blob {
-  std::string_view bytes;
+  std::string_view bytes;  ///< Not copied.
 };
 
 /// An instant this long after the database's own now; negative for an instant before it.
 struct from_now {
-  std::chrono::microseconds by{};
+  std::chrono::microseconds by{};  ///< The distance.
 };
 
 /// A parameter of a statement. Whatever it points to must live until the call returns. `std::monostate` is NULL.

@@ -7,8 +7,8 @@
 
 namespace outbox::inline v0::spi {
 
-// The lock is held while callbacks run, so whoever removes one waits until it has returned. A child may inherit the
-// lock while a thread of the parent holds it: there it is never taken.
+// The lock is held while callbacks run, so a thread that removes one waits until it has returned. A child may inherit
+// the lock while a thread of the parent holds it: there it is never taken.
 class change_signal::state {
  public:
   using callbacks = std::list<std::function<void()>>;

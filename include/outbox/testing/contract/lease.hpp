@@ -73,7 +73,7 @@ TYPED_TEST(Lease, RenewalAnswersRowByRow) {
   this->put({"a", "b", "c"});
   auto rows = this->claim("n/1").rows;
   this->settle(rows[1].handle, outcome::delivered);
-  row_handle const handles[] = {rows[0].handle, rows[1].handle, rows[2].handle, {"nobody", "n/1", 0}};
+  row_handle const handles[] = {rows[0].handle, rows[1].handle, rows[2].handle, {"missing", "n/1", 0}};
   EXPECT_THAT(this->s().renew(handles, lease), ElementsAre(true, false, true, false));
 }
 

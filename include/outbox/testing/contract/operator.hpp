@@ -236,7 +236,7 @@ TYPED_TEST(Operator, I4_OnlyTheDeadAreReplayed) {
   this->put({"pending"});
   EXPECT_EQ(this->s().replay({.ids = {"done"}}, 1), 0U);
   EXPECT_EQ(this->s().replay({.ids = {"pending"}}, 1), 0U);
-  EXPECT_EQ(this->s().replay({.ids = {"nobody"}}, 1), 0U);
+  EXPECT_EQ(this->s().replay({.ids = {"missing"}}, 1), 0U);
   EXPECT_TRUE(this->finished("done"));
 }
 
@@ -314,7 +314,7 @@ TYPED_TEST(Operator, TextThatNoEventCanHaveMatchesNothing) {
 TYPED_TEST(Operator, FindReturnsTheRow) {
   this->put({"a"});
   EXPECT_EQ(this->row("a").event.type(), "order.placed");
-  EXPECT_FALSE(this->s().inspect().find("nobody"));
+  EXPECT_FALSE(this->s().inspect().find("missing"));
 }
 
 }  // namespace outbox::contract

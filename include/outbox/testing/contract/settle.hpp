@@ -197,7 +197,7 @@ TYPED_TEST(Settle, AMixedBatchIsAnsweredItemByItem) {
       {.row = rows[4].handle, .outcome = outcome::dead, .error = "no"},
       {.row = stale, .outcome = outcome::delivered},
       {.row = rows[0].handle, .outcome = outcome::delivered},
-      {.row = {"nobody", "n/1", 0}, .outcome = outcome::delivered},
+      {.row = {"missing", "n/1", 0}, .outcome = outcome::delivered},
       {.row = rows[2].handle, .outcome = outcome::retry, .counted = 1, .delay = 1h},
       {.row = rows[3].handle, .outcome = outcome::release},
       {.row = rows[0].handle, .outcome = outcome::delivered},
