@@ -14,6 +14,7 @@ class audited_backend final : public outbox::contract::backend {
   std::unique_ptr<outbox::contract::caller_transaction> begin() override { return std::make_unique<caller>(*memory_); }
   void advance(std::chrono::milliseconds by) override { clock_->advance(by); }
   [[nodiscard]] bool has_savepoints() const override { return false; }
+  void block(std::string const& id) override { outbox::memory::block(*memory_, id); }
 
  private:
   class caller final : public outbox::contract::caller_transaction {
