@@ -25,6 +25,6 @@
 #define OUTBOX_KEEPING_BACKENDS memory_backend OUTBOX_SQLITE_BACKENDS OUTBOX_POSTGRES_BACKENDS
 
 /// Every store, for the contract suite.
-#define OUTBOX_ALL_BACKENDS                                             \
-  OUTBOX_KEEPING_BACKENDS, erasing_memory_backend, leasing_memory_backend \
-      OUTBOX_ERASING_SQLITE_BACKENDS OUTBOX_ERASING_POSTGRES_BACKENDS
+#define OUTBOX_ALL_BACKENDS                        \
+  OUTBOX_KEEPING_BACKENDS, erasing_memory_backend, \
+      leasing_memory_backend OUTBOX_ERASING_SQLITE_BACKENDS OUTBOX_ERASING_POSTGRES_BACKENDS

@@ -51,8 +51,8 @@ class sqlite_backend : public contract::backend {
 
   /// Opens another outbox in the same file.
   [[nodiscard]] std::shared_ptr<outbox::store> open(std::string const& table) const {
-    return sqlite::open(path_,
-                        {.table = table, .busy_timeout = std::chrono::seconds{20}, .clock = clock_, .done_rows = done_});
+    return sqlite::open(
+        path_, {.table = table, .busy_timeout = std::chrono::seconds{20}, .clock = clock_, .done_rows = done_});
   }
 
   template <class F>

@@ -13,7 +13,10 @@ namespace outbox {
 struct one_connection : sql::pool<postgres::own_connection> {
   static constexpr std::chrono::milliseconds timeout{2000};
   explicit one_connection(std::string const& where)
-      : pool{[where] { return postgres::connect_own(postgres::connector{where, {}}, timeout); }, 1, timeout} {}
+      : pool{[where] {
+               return postgres::connect_own(postgres::connector{where, {}}, timeout);
+             },
+             1, timeout} {}
 };
 
 }  // namespace outbox
