@@ -152,6 +152,7 @@ std::vector<spi::event_type_counts> database::event_types() {
   std::map<std::pair<std::string, std::string>, table_counts> types;
   for (auto const& [seq, r] : rows_) count(types[{r.event.type(), r.event.aggregate_type()}], r.status);
   std::vector<spi::event_type_counts> result;
+  result.reserve(types.size());
   for (auto const& [names, counts] : types) result.push_back({names.first, names.second, counts});
   return result;
 }
