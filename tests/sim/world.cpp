@@ -51,7 +51,8 @@ profile profile::draw(core::random_source& r) {
     p.max_attempts = 1;
     p.narrow = false;
   }
-  p.lock_lease = p.exclusive && p.transactions % 2 == 0;  // not drawn: the other seeds stay what they were
+  // Not drawn, and not where sessions end: the other seeds stay what they were.
+  p.lock_lease = p.exclusive && p.ended_sessions == 0 && p.transactions % 2 == 0;
   return p;
 }
 
