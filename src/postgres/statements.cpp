@@ -258,11 +258,6 @@ sql::dialect shared_statements(sql::layout const& table) {
   sql::dialect d;
   d.kind = "postgres";
   d.begin = "BEGIN ISOLATION LEVEL READ COMMITTED";
-  d.commit = "COMMIT";
-  d.rollback = "ROLLBACK";
-  d.savepoint = "SAVEPOINT outbox_write";
-  d.release_savepoint = "RELEASE SAVEPOINT outbox_write";
-  d.rollback_to = "ROLLBACK TO SAVEPOINT outbox_write";
   d.lock_meta = t("LOCK TABLE {outbox_meta} IN SHARE ROW EXCLUSIVE MODE");
   d.read_meta = t("SELECT value FROM {outbox_meta} WHERE name = ?1");
   d.read_settings = t("SELECT name, value FROM {outbox_meta} WHERE name IN ('pauses', 'oldest_library', 'keyed')");

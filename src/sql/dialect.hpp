@@ -27,8 +27,14 @@ struct filter_texts {
 
 struct dialect {
   std::string kind;  ///< "sqlite", …
-  std::string begin, commit, rollback;
-  std::string savepoint, release_savepoint, rollback_to;  ///< Of one savepoint of the library.
+  std::string begin;
+
+  // The same in every database so far. The savepoint belongs to the library.
+  std::string commit = "COMMIT";
+  std::string rollback = "ROLLBACK";
+  std::string savepoint = "SAVEPOINT outbox_write";
+  std::string release_savepoint = "RELEASE SAVEPOINT outbox_write";
+  std::string rollback_to = "ROLLBACK TO SAVEPOINT outbox_write";
 
   std::string lock_meta;      ///< Keeps others from changing the meta table; empty where `begin` does that.
   std::string read_meta;      ///< name -> value

@@ -136,11 +136,6 @@ sql::dialect shared_statements(sql::layout const& table) {
   sql::dialect d;
   d.kind = "sqlite";
   d.begin = "BEGIN IMMEDIATE";
-  d.commit = "COMMIT";
-  d.rollback = "ROLLBACK";
-  d.savepoint = "SAVEPOINT outbox_write";
-  d.release_savepoint = "RELEASE SAVEPOINT outbox_write";
-  d.rollback_to = "ROLLBACK TO SAVEPOINT outbox_write";
   d.read_meta = t("SELECT value FROM {outbox_meta} WHERE name = ?1");
   d.read_settings = t("SELECT name, value FROM {outbox_meta} WHERE name IN ('pauses', 'oldest_library', 'keyed')");
   d.write_meta =
