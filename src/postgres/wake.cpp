@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/reconnect_pause.hpp"
+#include "core/base/thread_name.hpp"
 #include "postgres/migrate.hpp"
 #include "postgres/own_connection.hpp"
 
@@ -158,6 +159,7 @@ void wake_line::reconnect() {
 }
 
 void wake_line::loop() noexcept {
+  core::set_thread_name("outbox-listen");
   while (!quit_) {
     try {
       if (take_notifications()) changes_.notify();
