@@ -37,6 +37,14 @@ namespace outbox::inline v0::sqlite {
 
 class session;
 
+/// When a commit of the store's own connections is on the disk.
+enum class synchronous : std::uint8_t {
+  full,  ///< Before it returns: a power failure takes nothing back.
+  /// Later. After a power failure or a crash of the operating system the store's last commits may be gone, and then
+  /// events are delivered again. A crash of the process takes nothing back.
+  normal,
+};
+
 /// How `open` and `migrate` treat the file.
 struct options {
   /// The table; the names of its companions begin with it. Letters, digits, underscores; at most 48; not "outbox".
@@ -60,6 +68,10 @@ struct options {
   /// doubt that is retried with the same id may deliver twice. Default `keep`: it stays until it is purged.
   outbox::v0::done_rows done_rows = done_rows::keep;
 
+  /// When the store's claims and settlements are on the disk. The connections of the application have settings of their
+  /// own. Default `full`.
+  sqlite::synchronous synchronous = synchronous::full;
+
   /// Opens a connection of the store, if it is set. Use it where a path is not enough, as for an encrypted database or
   /// a file system of your own (a VFS). The path of `open()` is then not used and may be empty.
   ///
@@ -71,7 +83,7 @@ struct options {
 };
 
 /// Opens the store in the file `path` and creates the file if there is none. The store's connections use
-/// `synchronous=FULL`: a committed event survives a power failure. Several processes may open the same file. The file
+/// `options::synchronous`. Several processes may open the same file. The file
 /// is switched to WAL, permanently, for every program that uses it.
 ///
 /// The store is thread-safe. Nodes share it; it closes its connections when the last owner releases it.

@@ -53,6 +53,12 @@ done_rows done_rows_of(std::string const& text) {
   return done_rows::erase;
 }
 
+sqlite::synchronous synchronous_of(std::string const& text) {
+  if (text == "full") return sqlite::synchronous::full;
+  if (text != "normal") refuse("has synchronous=" + text + "; it must be full or normal");
+  return sqlite::synchronous::normal;
+}
+
 std::shared_ptr<store> open_sqlite(std::string path, parameters const& given) {
   if (path.starts_with("//")) path.erase(0, 2);  // sqlite:///absolute and sqlite://relative, as others write it
   if (path.empty()) refuse("names no file: write sqlite:path/to/file.db");
@@ -66,8 +72,11 @@ std::shared_ptr<store> open_sqlite(std::string path, parameters const& given) {
       o.migrate = number(name, value) != 0;
     } else if (name == "done_rows") {
       o.done_rows = done_rows_of(value);
+    } else if (name == "synchronous") {
+      o.synchronous = synchronous_of(value);
     } else {
-      refuse("has the unknown parameter '" + name + "'; sqlite knows table, busy_timeout, migrate and done_rows");
+      refuse("has the unknown parameter '" + name +
+             "'; sqlite knows table, busy_timeout, migrate, done_rows and synchronous");
     }
   }
   return sqlite::open(path, std::move(o));

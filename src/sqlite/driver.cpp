@@ -77,10 +77,11 @@ void check_opened(sqlite3* db, int code, std::string const& doing) {
 }
 
 // What the store needs of every connection of its own.
-void set_up(sqlite3* db, std::chrono::milliseconds busy_timeout, std::string const& doing) {
+void set_up(sqlite3* db, std::chrono::milliseconds busy_timeout, synchronous s, std::string const& doing) {
   sqlite3_busy_timeout(db, static_cast<int>(busy_timeout.count()));
   check_opened(db, switch_to_wal(db, busy_timeout), doing);
-  check_opened(db, sqlite3_exec(db, "PRAGMA synchronous = FULL", nullptr, nullptr, nullptr), doing);
+  char const* const when = s == synchronous::full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL";
+  check_opened(db, sqlite3_exec(db, when, nullptr, nullptr, nullptr), doing);
 }
 
 class shown_row final : public sql::row {
@@ -119,7 +120,7 @@ void check_busy_timeout(std::chrono::milliseconds busy_timeout) {
                      "is " + std::to_string(busy_timeout.count()) + " ms, it must be 0 to 10 min");
 }
 
-handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout) {
+handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout, synchronous s) {
   check_busy_timeout(busy_timeout);
   sqlite3* raw = nullptr;
   // Each connection is used by one thread at a time, so SQLite needs no lock of its own. The cache is private even if
@@ -131,13 +132,13 @@ handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout
   handle db{raw};
   auto const doing = "cannot open the SQLite database '" + path + "'";
   check_opened(raw, code, doing);
-  set_up(raw, busy_timeout, doing);
+  set_up(raw, busy_timeout, s, doing);
   return db;
 }
 
 handle open_handle(std::string const& path, std::function<sqlite3*()> const& connect,
-                   std::chrono::milliseconds busy_timeout) {
-  if (!connect) return open_file(path, busy_timeout);
+                   std::chrono::milliseconds busy_timeout, synchronous s) {
+  if (!connect) return open_file(path, busy_timeout, s);
   check_busy_timeout(busy_timeout);
   handle db;
   try {
@@ -157,7 +158,7 @@ handle open_handle(std::string const& path, std::function<sqlite3*()> const& con
   if (sqlite3_get_autocommit(db.get()) == 0) {
     throw error::about(errc::store_failure, "connect", "returned a handle that is in a transaction");
   }
-  set_up(db.get(), busy_timeout, "cannot use the handle that connect returned");
+  set_up(db.get(), busy_timeout, s, "cannot use the handle that connect returned");
   return db;
 }
 

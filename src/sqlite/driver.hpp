@@ -8,6 +8,7 @@
 #include <memory>
 #include <outbox/error.hpp>
 #include <outbox/spi/sql_connection.hpp>
+#include <outbox/sqlite.hpp>
 #include <string>
 #include <string_view>
 
@@ -34,13 +35,14 @@ inline constexpr std::chrono::minutes longest_busy_timeout{10};
 /// Throws `error` (invalid_option) unless it is 0 to 10 minutes.
 void check_busy_timeout(std::chrono::milliseconds busy_timeout);
 
-/// Opens `path` for reading and writing, in WAL mode with `synchronous=FULL`. Throws `error`, which names the file:
+/// Opens `path` for reading and writing, in WAL mode. Throws `error`, which names the file:
 /// unavailable if the reason may pass by itself, else store_failure.
-[[nodiscard]] handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout);
+[[nodiscard]] handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout,
+                               synchronous s = synchronous::full);
 
 /// The same for a handle that `connect` opens, if it is not empty; then `path` is not used. Throws `error`.
 [[nodiscard]] handle open_handle(std::string const& path, std::function<sqlite3*()> const& connect,
-                                 std::chrono::milliseconds busy_timeout);
+                                 std::chrono::milliseconds busy_timeout, synchronous s = synchronous::full);
 
 /// The name of the file of a handle; empty if it has none.
 [[nodiscard]] std::string file_name(sqlite3* db);

@@ -151,9 +151,9 @@ std::vector<spi::finding> findings_of(sql::connection& c, std::string const& tab
   }
   // The values of SQLite: 0 OFF, 1 NORMAL, 2 FULL, 3 EXTRA.
   if (auto const synchronous = c.ask<std::int64_t>("PRAGMA synchronous").value_or(0); synchronous < 2) {
-    found.push_back({severity::warning, "synchronous",
+    found.push_back({synchronous == 1 ? severity::note : severity::warning, "synchronous",
                      "The store's connections have synchronous = " + std::to_string(synchronous) +
-                         ", weaker than FULL: a committed event may be gone after a power failure."});
+                         ", weaker than FULL: after a power failure, events may be delivered again."});
   }
   for (auto const* const suffix : {"_ready", "_ended", "_dead", "_foreign"}) {
     auto const name = table + suffix;

@@ -739,13 +739,14 @@ option_list options_of(outbox::writer_only_options const& o) {
 }
 
 option_list options_of(outbox::sqlite::options const& o) {
-  auto const& [table, busy_timeout, migrate, clock, log, done_rows, connect] = o;
+  auto const& [table, busy_timeout, migrate, clock, log, done_rows, synchronous, connect] = o;
   return {{"table", table},
           {"busy_timeout", text(busy_timeout)},
           {"migrate", text(migrate)},
           {"clock", unset(!clock, "the machine's clock")},
           {"log", text(log)},
           {"done_rows", text(done_rows)},
+          {"synchronous", synchronous == outbox::sqlite::synchronous::full ? "full" : "normal"},
           {"connect", unset(!connect, "none")}};
 }
 

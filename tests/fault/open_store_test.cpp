@@ -31,6 +31,10 @@ TEST(OpenStore, SqliteTakesAPathAndOptions) {
   EXPECT_EQ(s->capabilities().kind, "sqlite");
   EXPECT_EQ(s->inspect().counts().pending(), 0U);
   EXPECT_NO_THROW(static_cast<void>(open_store("sqlite://" + (dir / "a.db"))));
+  EXPECT_TRUE(s->backend().findings().empty());
+  auto const found = open_store("sqlite:" + (dir / "a.db") + "?synchronous=normal")->backend().findings();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].code, "synchronous");
 }
 
 TEST(OpenStore, SaysWhatIsWrongWithTheUrl) {
@@ -48,6 +52,7 @@ TEST(OpenStore, SaysWhatIsWrongWithTheUrl) {
   EXPECT_THAT(refusal("sqlite:x?busy_timeout=soon"), HasSubstr("no number"));
   EXPECT_THAT(refusal("sqlite:x?busy_timeout=-1"), HasSubstr("busy_timeout"));
   EXPECT_THAT(refusal("sqlite:x?busy_timeout=600001"), HasSubstr("busy_timeout"));
+  EXPECT_THAT(refusal("sqlite:x?synchronous=off"), HasSubstr("full or normal"));
   EXPECT_THAT(refusal("memory:x"), HasSubstr("takes nothing"));
   EXPECT_THAT(refusal("sqlite:x?table=a;drop"), HasSubstr("letters, digits and underscores"));
 }

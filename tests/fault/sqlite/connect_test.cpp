@@ -8,6 +8,7 @@
 #include <outbox/outbox.hpp>
 #include <outbox/spi/store.hpp>
 #include <outbox/sqlite.hpp>
+#include <span>
 
 #include "support/change_counter.hpp"
 #include "support/temporary_directory.hpp"
@@ -105,6 +106,28 @@ TEST_F(SqliteConnect, AHandleToAnotherFileIsRefused) {
   EXPECT_EQ(e.code(), errc::store_failure);
   EXPECT_THAT(e.what(), HasSubstr("another file"));
   EXPECT_EQ(handles.open_now(), 0);
+}
+
+// The handles that the store keeps: the one that migrates is closed by then.
+TEST_F(SqliteConnect, TheStoresConnectionsHaveTheChosenSynchronous) {
+  auto const synchronous_of = [&](sqlite::options o) {
+    std::vector<sqlite3*> opened;
+    o.connect = [&] { return opened.emplace_back(handles.open(path)); };
+    auto const s = sqlite::open("", std::move(o));
+    std::vector<std::string> values;
+    for (auto* const db : std::span{opened}.last(2)) {
+      sqlite3_exec(
+          db, "PRAGMA synchronous",
+          [](void* v, int, char** text, char**) {
+            static_cast<std::vector<std::string>*>(v)->emplace_back(text[0]);
+            return 0;
+          },
+          &values, nullptr);
+    }
+    return values;
+  };
+  EXPECT_THAT(synchronous_of({}), ::testing::ElementsAre("2", "2"));
+  EXPECT_THAT(synchronous_of({.synchronous = sqlite::synchronous::normal}), ::testing::ElementsAre("1", "1"));
 }
 
 TEST_F(SqliteConnect, MigrateUsesItToo) {
