@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <outbox/error.hpp>
 #include <outbox/memory.hpp>
 #include <outbox/outbox.hpp>
 #include <system_error>
 
 #include "core/node/runtime.hpp"
+#include "support/waiting.hpp"
 
 namespace outbox::core {
 namespace {
@@ -53,6 +56,28 @@ TEST_P(AStartWithoutEnoughThreads, EndsWhatItBegan) {
   EXPECT_NO_THROW(other.threads_of->start()) << "the dispatch lock is free";
   EXPECT_TRUE(other.threads_of->stop(std::chrono::seconds{60}));
 }
+
+#ifdef __linux__
+// As top and ps show them. Waits for a thread that has not named itself yet.
+bool has_thread(std::string const& name) {
+  return eventually([&] {
+    for (auto const& task : std::filesystem::directory_iterator{"/proc/self/task"}) {
+      std::string comm;
+      if (std::getline(std::ifstream{task.path() / "comm"}, comm) && comm == name) return true;
+    }
+    return false;
+  });
+}
+
+TEST(Threads, HaveNames) {
+  starting_node n{memory::open(), 6};
+  n.threads_of->start();
+  for (auto const* const name : {"outbox-work", "outbox-poll", "outbox-settle", "outbox-renew", "outbox-purge"}) {
+    EXPECT_TRUE(has_thread(name)) << name;
+  }
+  EXPECT_TRUE(n.threads_of->stop(std::chrono::seconds{60}));
+}
+#endif
 
 // A purger, a renewer, a settler, two workers and a poller.
 INSTANTIATE_TEST_SUITE_P(Threads, AStartWithoutEnoughThreads, ::testing::Range(0, 6));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <outbox/error.hpp>
 
+#include "core/base/thread_name.hpp"
+
 namespace outbox::inline v0::core {
 namespace {
 
@@ -77,14 +79,16 @@ void runtime::start() {
   if (!writer_only) open_engine();
   phase_ = phase::running;
   try {
-    if (core_->settings().purge || core_->settings().age_purge) run(purger_, &runtime::purge);
+    if (core_->settings().purge || core_->settings().age_purge) run(purger_, "outbox-purge", &runtime::purge);
     if (!writer_only) {
-      run(renewer_, &runtime::renew);
-      run(settler_, &runtime::settle);
-      for (std::size_t i = 0; i < core_->settings().workers; ++i) run(workers_.emplace_back(), &runtime::work);
+      run(renewer_, "outbox-renew", &runtime::renew);
+      run(settler_, "outbox-settle", &runtime::settle);
+      for (std::size_t i = 0; i < core_->settings().workers; ++i) {
+        run(workers_.emplace_back(), "outbox-work", &runtime::work);
+      }
       // Before the poller's first claim: what is written after that claim is then signalled.
       changes_ = core_->store().on_change([core = core_.get()] { core->store_changed(); });
-      run(poller_, &runtime::poll);
+      run(poller_, "outbox-poll", &runtime::poll);
     }
   } catch (std::exception const& e) {
     core_->with_engine([&](engine& g) { g.close(core_->now()); });
@@ -98,8 +102,9 @@ void runtime::start() {
   if (asked_early_) ask_stop();
 }
 
-void runtime::run(node_thread& l, void (runtime::*body)()) {
-  l.thread = core_->settings().new_thread([this, &l, body] {
+void runtime::run(node_thread& l, char const* name, void (runtime::*body)()) {
+  l.thread = core_->settings().new_thread([this, &l, name, body] {
+    set_thread_name(name);
     thread_of = this;
     (this->*body)();
     auto const lock = core_->lock();

@@ -107,7 +107,7 @@ class runtime {
   bool close(clock::time_point deadline);
   bool flush(clock::time_point deadline);
   bool end_all(clock::time_point deadline);
-  void run(node_thread& l, void (runtime::*body)());
+  void run(node_thread& l, char const* name, void (runtime::*body)());
   [[nodiscard]] bool end_thread(node_thread& l, loop which, clock::time_point deadline);
 
   std::shared_ptr<node_core> core_;
