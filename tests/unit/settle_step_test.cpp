@@ -35,6 +35,90 @@ TEST_F(SettleStep, R5_ABusyNodeSettlesManyInOneStatement) {
   EXPECT_EQ(n.counters().delivered, 3U);
 }
 
+// Results of a busy node whose settlements are expensive.
+class ExpensiveSettlements : public SettleStep {
+ protected:
+  void SetUp() override {
+    SettleStep::SetUp();
+    for (int i = 0; i < 40; ++i) settle_slowly(2ms);  // until the cost is known
+  }
+  void deliver_one(result r = done) {
+    n.commit("e" + std::to_string(next_++));
+    n.deliver(std::move(r));
+  }
+  void settle_slowly(std::chrono::milliseconds took) {
+    deliver_one();
+    auto const p = n.look([&](engine& e) { return e.plan_settle(n.now(), true); });
+    auto const reply = n.core->ask(*p.request);
+    n.advance(took);
+    n.core->apply(*p.request, reply);
+  }
+  // Of a result that comes right after a settlement.
+  std::chrono::milliseconds wait() {
+    std::chrono::milliseconds waited{0};
+    for (; !n.settle(false); waited += 1ms) n.advance(1ms);
+    return waited;
+  }
+  int next_ = 0;
+};
+
+TEST_F(ExpensiveSettlements, R5_AreATwentiethOfTheTime) {
+  deliver_one();
+  EXPECT_EQ(wait(), 38ms) << "and 2 ms that the last one took";
+}
+
+TEST_F(ExpensiveSettlements, R5_DoNotDelayAResultForLongerThanALimit) {
+  for (int i = 0; i < 40; ++i) settle_slowly(20ms);
+  deliver_one();
+  EXPECT_EQ(wait(), 30ms) << "50 ms after the last one was sent";
+}
+
+TEST_F(ExpensiveSettlements, R5_AreForgottenWhenTheyBecomeCheap) {
+  for (int i = 0; i < 40; ++i) settle_slowly(0ms);
+  deliver_one();
+  EXPECT_EQ(wait(), 5ms);
+}
+
+TEST_F(ExpensiveSettlements, R5_DoNotDelayAResultThatIsAwaited) {
+  for (result const& r : {result{failed{"no"}}, result{dead{"no"}}, result{defer{1s}}}) {
+    deliver_one();
+    deliver_one(r);
+    EXPECT_LE(wait(), 5ms);
+    deliver_one();
+    EXPECT_GT(wait(), 5ms) << "the awaited one is settled";
+  }
+}
+
+TEST_F(ExpensiveSettlements, R5_DoNotKeepSlotsThatOthersNeed) {
+  for (int i = 0; i < 250; ++i) deliver_one();
+  EXPECT_EQ(wait(), 3ms) << "a quarter of the slots holds results";
+}
+
+TEST_F(ExpensiveSettlements, R5_DoNotDelayAStop) {
+  deliver_one();
+  n.look([&](engine& e) { e.close(n.now()); });
+  EXPECT_LE(wait(), 5ms);
+}
+
+TEST_F(SettleStep, R5_TheSettlerIsWokenOncePerSettlement) {
+  for (auto const* id : {"a", "b", "c", "d"}) n.commit(id);
+  auto const wakes_settler = [&](result r = done) {
+    auto const t = n.start();
+    return n.core->with_engine_quietly([&](engine& e) {
+      static_cast<void>(e.take_signals());
+      e.finish(*t, {std::move(r), {}}, n.now());
+      return (e.take_signals() & signal_settle) != 0;
+    });
+  };
+  EXPECT_TRUE(wakes_settler()) << "it sleeps";
+  EXPECT_TRUE(n.settle(false));
+  EXPECT_TRUE(wakes_settler()) << "it sleeps again";
+  EXPECT_FALSE(n.settle(false)) << "it gathers";
+  EXPECT_FALSE(wakes_settler()) << "it will wake by itself";
+  n.advance(5ms);
+  EXPECT_TRUE(n.settle(false));
+}
+
 TEST_F(SettleStep, R5_AFlushDoesNotWait) {
   for (auto const* id : {"a", "b"}) n.commit(id);
   n.deliver();

@@ -52,9 +52,9 @@ void engine::release_queued(steady_time /*now*/) {
 
 // The event has not begun, or must not begin now. Its row becomes as if it had never been taken.
 void engine::give_back(ticket& t) {
-  t.settlement = {.row = t.handle, .outcome = outcome::release};
+  t.settlement = {.outcome = outcome::release};
   move_to(t, stage::finished);
-  signals_ |= signal_settle;
+  call_settler(t);
 }
 
 void engine::give_back_queued() {
@@ -68,11 +68,10 @@ void engine::give_back_queued() {
 void engine::abandon(ticket& t) {
   end_call(t);
   if (t.hold == hold::lost) return remove_lost(t);
-  t.settlement = {.row = t.handle,
-                  .outcome = outcome::retry,
-                  .error = "the node stopped before the listener answered",
-                  .progress = t.progress};
+  t.settlement = {
+      .outcome = outcome::retry, .error = "the node stopped before the listener answered", .progress = t.progress};
   move_to(t, stage::finished);
+  call_settler(t);
 }
 
 bool engine::set_pauses_if(std::uint64_t version, std::vector<route_pause> pauses) {

@@ -33,6 +33,7 @@
 #include "core/engine/quarantine.hpp"
 #include "core/engine/requests.hpp"
 #include "core/engine/route_load.hpp"
+#include "core/engine/settle_pace.hpp"
 #include "core/engine/slots.hpp"
 #include "core/engine/store_health.hpp"
 #include "core/engine/ticket.hpp"
@@ -208,6 +209,9 @@ class engine {
   void prove_what_is_held(steady_time now);
 
   // Settle and renew.
+  [[nodiscard]] bool may_gather() const noexcept;
+  [[nodiscard]] steady_time settle_due() const noexcept;
+  void call_settler(ticket const& t) noexcept;
   void settled(ticket& t, bool applied, steady_time now);
   void count_settled(ticket const& t) noexcept;
   [[nodiscard]] steady_time end_what_is_late(steady_time now);
@@ -255,7 +259,9 @@ class engine {
   std::string foreign_owner_said_;
 
   bool settle_busy_ = false;
-  steady_time last_settle_{steady_time::min()}, settle_not_before_{};
+  settle_pace settle_pace_;
+  bool awaited_result_ = false;  ///< Of those that are finished.
+  steady_time settle_not_before_{}, settler_wakes_{steady_time::max()};
 
   bool renew_busy_ = false;
   steady_time next_renew_{}, renewer_wakes_{};

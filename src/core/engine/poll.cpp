@@ -46,8 +46,7 @@ bool engine::may_claim(steady_time now) const noexcept {
   if (settings_.in_order && !by_id_.empty()) return false;
   if (quarantine_.holding()) return false;
   if (quarantine_.draining()) return by_id_.empty() && running_.empty() && stuck_workers_ == 0;
-  // A busy node would otherwise send a claim for each slot that comes free. A quarter of a batch is worth a round trip;
-  // if nothing is queued, workers are about to go idle and any row is.
+  // If nothing is queued, workers are about to go idle and any row is worth a claim.
   auto const free = slots_.cold_free();
   if (free == 0 || (free < settings_.poll.batch / 4 && !cold_.empty())) return false;
   if (slots_.cold_bytes_free() == 0) return false;
@@ -183,7 +182,6 @@ void engine::receive(claimed_row row, steady_time sent, steady_time now) {
   t->progress = std::move(row.progress);
   t->lease_end = lease_end;
   t->limit = end_of_waiting(*t, now);
-  t->settlement = {.row = t->handle, .progress = t->progress};
   // The dispatch lock may have been lost since the claim was sent.
   bool const wanted = open_ && (active() || has_bug(planted_bug::work_goes_on_without_the_lock));
   if (wanted && row.malformed.empty()) {
@@ -191,11 +189,11 @@ void engine::receive(claimed_row row, steady_time sent, steady_time now) {
     signals_ |= signal_work;
     return;
   }
-  t->settlement.outcome = wanted ? outcome::dead : outcome::release;
+  t->settlement = {.outcome = wanted ? outcome::dead : outcome::release, .progress = t->progress};
   t->unreadable = !row.malformed.empty();
   if (wanted) t->settlement.error = "the row cannot be read: " + row.malformed;
   admit(t, stage::finished);
-  signals_ |= signal_settle;
+  call_settler(*t);
 }
 
 // The row was free although its settlement is not confirmed: the settlement has taken effect, and the row fell due
@@ -214,7 +212,6 @@ void engine::own_again(ticket& t, row_handle handle, steady_time lease_end) {
   t.hold = hold::sure;
   t.handle = std::move(handle);
   t.lease_end = lease_end;
-  t.settlement.row = t.handle;
 }
 
 void engine::apply_released(release_request const& sent, steady_time now) {

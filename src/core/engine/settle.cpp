@@ -7,9 +7,6 @@
 namespace outbox::inline v0::core {
 namespace {
 
-// A lone event settles at once; a busy node gathers this long, so that a commit settles many.
-constexpr milliseconds spacing{5};
-
 // Bounds one statement, one reply and the time that the store's locks are held. A commit costs about as much as a
 // hundred rows, so more than this gains almost nothing.
 constexpr std::size_t max_settlements = 1000;
@@ -18,31 +15,49 @@ bool goes_alone(ticket const& t) noexcept { return t.sending.company != sending:
 
 }  // namespace
 
+// A result that is not DONE is awaited: by the next attempt, by another node, by a person. So are slots that results
+// occupy, as soon as there are many.
+bool engine::may_gather() const noexcept {
+  auto const many = std::min({max_settlements, settings_.queue.hot / 4, settings_.queue.cold / 4});
+  return open_ && !awaited_result_ && finished_.size() < many;
+}
+
+steady_time engine::settle_due() const noexcept {
+  if (settings_.in_order || goes_alone(*finished_.front())) return settle_not_before_;
+  return std::max(settle_not_before_, settle_pace_.next(may_gather()));
+}
+
+// The settler is not woken for a result that goes with others at an instant for which it wakes anyway.
+void engine::call_settler(ticket const& t) noexcept {
+  if (t.settlement.outcome != outcome::delivered) awaited_result_ = true;
+  if (!settle_busy_ && settle_due() < settler_wakes_) signals_ |= signal_settle;
+}
+
 plan<settle_request> engine::plan_settle(steady_time now, bool flush) {
+  settler_wakes_ = steady_time::max();
   if (settle_busy_ || finished_.empty()) return {};
-  if (now < settle_not_before_) return {{}, settle_not_before_};
-  bool const alone = goes_alone(*finished_.front());
-  if (!flush && !alone && !settings_.in_order && last_settle_ != steady_time::min() && now < last_settle_ + spacing) {
-    return {{}, last_settle_ + spacing};
-  }
+  if (auto const due = flush ? settle_not_before_ : settle_due(); now < due) return {{}, settler_wakes_ = due};
   settle_request request;
   while (!finished_.empty() && request.items.size() < max_settlements) {
     ticket_ptr const t = finished_.front();
     if (goes_alone(*t) && !request.items.empty()) break;
     request.tickets.push_back(t);
     request.items.push_back(t->settlement);
+    request.items.back().row = t->handle;
     move_to(*t, stage::settling);
     if (has_bug(planted_bug::registration_ends_too_early)) remove(*t);
     if (goes_alone(*t)) break;
   }
   settle_busy_ = true;
-  last_settle_ = now;
+  if (finished_.empty()) awaited_result_ = false;
+  settle_pace_.sent(now);
   return {std::move(request)};
 }
 
 void engine::apply_settled(settle_request const& sent, std::vector<bool> const& applied, steady_time now) {
   assert(applied.size() == sent.items.size());
   settle_busy_ = false;
+  settle_pace_.answered(now);
   store_answered(request_kind::settle, now);
   for (std::size_t i = 0; i < sent.tickets.size(); ++i) settled(*sent.tickets[i], applied[i], now);
   signals_ |= signal_settle | signal_work;
@@ -103,6 +118,7 @@ void engine::apply_settle_failure(settle_request const& sent, error const& e, st
       t->settlement.error = "the reason could not be stored";
     }
     move_to(*t, stage::finished);
+    awaited_result_ = true;
   }
   signals_ |= signal_settle;
 }

@@ -147,14 +147,14 @@ void engine::finish(ticket& t, call_result v, steady_time /*now*/) {
   if (t.hold == hold::lost) return remove_lost(t);
   decide(t, std::move(v));
   move_to(t, stage::finished);
-  signals_ |= signal_settle;
+  call_settler(t);
   // On an ordered node nothing overtakes an event that is not DONE or DEAD.
   auto const what = t.settlement.outcome;
   if (settings_.in_order && what != outcome::delivered && what != outcome::dead) give_back_queued();
 }
 
 void engine::decide(ticket& t, call_result v) {
-  t.settlement = {.row = t.handle, .progress = v.progress ? std::move(*v.progress) : t.progress};
+  t.settlement = {.progress = v.progress ? std::move(*v.progress) : t.progress};
   std::visit(overloaded{
                  [&](done_t) { t.settlement.outcome = outcome::delivered; },
                  [&](defer& d) {
@@ -178,7 +178,6 @@ void engine::decide(ticket& t, call_result v) {
 void engine::decide_failure(ticket& t, std::string reason, std::optional<milliseconds> after) {
   auto const& policy = retry_of(t);
   auto const failures = t.attempts + 1;
-  t.settlement.row = t.handle;
   t.settlement.counted = 1;
   t.settlement.error = scrub(reason.empty() ? "the listener failed" : reason, max_error_characters);
   if (failures >= policy.max_attempts) {
@@ -205,10 +204,10 @@ void engine::time_out(ticket& t) {
       "listener '" + (t.route == nullptr ? std::string{"none"} : t.route->name) + "' has not answered for event " +
           t.event.id() + " within " + std::to_string(limit) + " ms: counted as a failure, its result will be ignored",
       "timeout");
-  t.settlement = {.row = t.handle, .progress = t.progress};
+  t.settlement = {.progress = t.progress};
   decide_failure(t, "the listener did not answer within " + std::to_string(limit) + " ms", {});
   move_to(t, stage::finished);
-  signals_ |= signal_settle;
+  call_settler(t);
 }
 
 }  // namespace outbox::inline v0::core
