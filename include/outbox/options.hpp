@@ -26,9 +26,14 @@ struct poll_options {
   /// processes wrote if the store cannot tell it; a shorter time costs one query each.
   std::chrono::milliseconds every{5000};
 
-  /// Rows per claim. Default 50. 1 … 10,000. While batches are full, the next claim follows at once. More rows per
-  /// claim suit short listeners; fewer spread the work better over several nodes.
+  /// Rows of the first claim. Default 50. 1 … 10,000. While claims come back full, the next one follows at once and
+  /// asks for twice as many rows, up to `max_batch`.
   std::size_t batch = 50;
+
+  /// Rows of the largest claim. Default 1000. 1 … 10,000. Claims do not grow if it is not larger than `batch`. More rows
+  /// per claim suit short listeners; fewer spread a backlog better over several nodes. An `ordered` node does not grow
+  /// its claims.
+  std::size_t max_batch = 1000;
 
   /// Claims leave out rows younger than this. Default 0. At most 1 h. Nodes of this library do not need it, because a
   /// node owns what it writes. Set it if another program that dispatches hot shares the table.

@@ -602,8 +602,11 @@ std::string text(outbox::log_function const& f) {
 }
 
 option_list options_of(outbox::poll_options const& o) {
-  auto const& [every, batch, skip_recent] = o;
-  return {{"poll.every", text(every)}, {"poll.batch", text(batch)}, {"poll.skip_recent", text(skip_recent)}};
+  auto const& [every, batch, max_batch, skip_recent] = o;
+  return {{"poll.every", text(every)},
+          {"poll.batch", text(batch)},
+          {"poll.max_batch", text(max_batch)},
+          {"poll.skip_recent", text(skip_recent)}};
 }
 
 option_list options_of(outbox::queue_options const& o) {

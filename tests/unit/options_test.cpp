@@ -35,6 +35,7 @@ TEST(Options, DefaultsAreThoseOfTheSpecification) {
   EXPECT_EQ(o.retry.backoff.cap, 60s);
   EXPECT_EQ(o.poll.every, 5s);
   EXPECT_EQ(o.poll.batch, 50U);
+  EXPECT_EQ(o.poll.max_batch, 1000U);
   EXPECT_EQ(o.poll.skip_recent, 0ms);
   EXPECT_EQ(o.stop_timeout, 5s);
   EXPECT_EQ(o.lease.duration, 30s);
@@ -87,6 +88,7 @@ TEST(Options, AnInvalidValueNamesItsField) {
   EXPECT_EQ(refused_field([](o x) { x.workers = 5000; }), "workers");
   EXPECT_EQ(refused_field([](o x) { x.poll.every = 0ms; }), "poll.every");
   EXPECT_EQ(refused_field([](o x) { x.poll.batch = 0; }), "poll.batch");
+  EXPECT_EQ(refused_field([](o x) { x.poll.max_batch = 10'001; }), "poll.max_batch");
   EXPECT_EQ(refused_field([](o x) { x.poll.skip_recent = -1ms; }), "poll.skip_recent");
   EXPECT_EQ(refused_field([](o x) { x.retry.max_attempts = 0; }), "retry.max_attempts");
   EXPECT_EQ(refused_field([](o x) { x.retry.max_attempts = -3; }), "retry.max_attempts");

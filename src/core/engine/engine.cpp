@@ -15,7 +15,8 @@ engine::engine(node_settings const& settings)
       random_{settings_.seed},
       outcomes_(settings_.routes->count + 1),
       slots_{settings_.queue},
-      load_{settings_.routes->count, settings_.queue.cold} {}
+      load_{settings_.routes->count, settings_.queue.cold},
+      claim_size_{settings_.poll, settings_.in_order} {}
 
 void engine::open(steady_time now) {
   open_ = takes_over_ = true;

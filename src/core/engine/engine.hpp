@@ -27,6 +27,7 @@
 
 #include "core/base/random.hpp"
 #include "core/engine/claim_pace.hpp"
+#include "core/engine/claim_size.hpp"
 #include "core/engine/isolation.hpp"
 #include "core/engine/lease_schedule.hpp"
 #include "core/engine/note.hpp"
@@ -249,6 +250,7 @@ class engine {
 
   bool poll_busy_ = false;
   claim_pace pace_;
+  claim_size claim_size_;
   core::quarantine quarantine_;
   core::isolation isolation_;
   bool lock_held_ = false;

@@ -48,7 +48,7 @@ bool engine::may_claim(steady_time now) const noexcept {
   if (quarantine_.draining()) return by_id_.empty() && running_.empty() && stuck_workers_ == 0;
   // If nothing is queued, workers are about to go idle and any row is worth a claim.
   auto const free = slots_.cold_free();
-  if (free == 0 || (free < settings_.poll.batch / 4 && !cold_.empty())) return false;
+  if (free == 0 || (free < claim_size_.worthwhile() && !cold_.empty())) return false;
   if (slots_.cold_bytes_free() == 0) return false;
   if (pace_.careful(now) && !(finished_.empty() && settling_.empty())) return false;
   return leases_are_fresh(now);
@@ -76,7 +76,7 @@ claim_request engine::next_claim(steady_time now) {
   auto const most = routes_.limited.empty() ? settings_.queue.cold : std::max<std::size_t>(1, settings_.queue.cold / 4);
   auto const beginning = pace_.begin(left, now);
   return {.token = new_token(),
-          .limit = alone ? 1 : std::min({settings_.poll.batch, slots_.cold_free(), most}),
+          .limit = alone ? 1 : std::min({claim_size_.next(), slots_.cold_free(), most}),
           .max_bytes = slots_.cold_bytes_free(),
           .lease = leases_.duration(),
           .max_crashes = settings_.lease.max_crashes,
@@ -129,6 +129,7 @@ std::size_t engine::apply_claim(claim_request const& claim, steady_time sent, cl
   counters_.isolated += isolation_.note_claim(claim, reply, now, notes_);
   note_suspects(claim, reply, now);
   pace_.note_reply(claim, sent, reply, now);
+  claim_size_.note(claim, reply);
   // A tenth up or down, so that nodes that started together do not claim together for ever.
   auto const every = std::chrono::duration<double, std::milli>{settings_.poll.every} * (0.9 + 0.2 * random_.fraction());
   pace_.plan_next(claim, reply, std::chrono::duration_cast<steady_time::duration>(every), settings_.poll.every, now);

@@ -54,6 +54,7 @@ void validate_all(node_settings const& s) {
   check_name(errc::invalid_option, "name", s.name, width::node_name);
   within("poll.every", s.poll.every, 1ms, 1h);
   within("poll.batch", s.poll.batch, 1, 10'000);
+  within("poll.max_batch", s.poll.max_batch, 1, 10'000);
   within("poll.skip_recent", s.poll.skip_recent, 0ms, 1h);
   validate(s.retry, "retry");
   within("queue.hot", s.queue.hot, 1, 1'000'000);
