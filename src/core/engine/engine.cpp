@@ -69,8 +69,10 @@ void engine::give_back_queued() {
 void engine::abandon(ticket& t) {
   end_call(t);
   if (t.hold == hold::lost) return remove_lost(t);
-  t.settlement = {
-      .outcome = outcome::retry, .error = "the node stopped before the listener answered", .progress = t.progress};
+  t.settlement = settlement{};
+  t.settlement.outcome = outcome::retry;
+  t.settlement.error = "the node stopped before the listener answered";
+  t.settlement.progress = t.progress;
   move_to(t, stage::finished);
   call_settler(t);
 }
