@@ -2,15 +2,14 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <fstream>
-#include <iostream>
 #include <latch>
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
 #include <thread>
 
+#include "probes.hpp"
 #include "sqlite_by_hand.hpp"
 #include "suites.hpp"
 #include "support/temporary_directory.hpp"
@@ -84,43 +83,23 @@ double store_away(std::string const& path) {
   return growth;
 }
 
-double ask(std::string const& program, std::string const& probe, std::string const& directory) {
-  std::array<char, 64> text{};
-  auto const command = program + " --probe " + probe + " --directory " + directory;
-  auto const pipe = std::unique_ptr<FILE, int (*)(FILE*)>{::popen(command.c_str(), "r"), &::pclose};
-  if (!pipe || std::fgets(text.data(), text.size(), pipe.get()) == nullptr) {
-    throw std::runtime_error{"the probe '" + probe + "' said nothing"};
-  }
-  return std::strtod(text.data(), nullptr);
-}
-
 }  // namespace
 
-bool run_probe(std::string const& name, std::string const& directory) {
+void memory_probe(std::string const& name, std::string const& directory) {
   outbox::temporary_directory const dir{directory};
   auto const path = dir / "probe.db";
   create_tables(path);
-  double mb = 0;
-  if (name == "rss.idle") {
-    mb = idle(path);
-  } else if (name == "rss.overload") {
-    mb = overload(path);
-  } else if (name == "rss.store_away") {
-    mb = store_away(path);
-  } else {
-    return false;
-  }
+  auto const mb = name == "rss.idle" ? idle(path) : name == "rss.overload" ? overload(path) : store_away(path);
   std::printf("%.2f\n", mb);
-  return true;
 }
 
-rows memory_use(settings const& s, std::string const& program) {
-  struct probe {
+rows memory_use(settings const& s) {
+  struct kind {
     char const* name;
     char const* what;
     int rounds;
   };
-  probe const probes[] = {
+  kind const probes[] = {
       {"rss.idle", "the resident memory of a process with a started node and nothing to do", 3},
       {"rss.overload", "its growth while the listener is blocked and 100,000 events are written", 3},
       {"rss.store_away", "its growth while another process holds the database's lock for 60 s, 1000 events unsettled",
@@ -129,7 +108,7 @@ rows memory_use(settings const& s, std::string const& program) {
   rows all;
   for (auto const& p : probes) {
     std::vector<double> figures;
-    for (int i = 0; i < p.rounds; ++i) figures.push_back(ask(program, p.name, s.directory));
+    for (int i = 0; i < p.rounds; ++i) figures.push_back(std::stod(probe{p.name, {s.directory}}.hear()));
     all.push_back(alone({p.name, "MB", at_most(20), p.what}, figures));
   }
   return all;

@@ -124,25 +124,33 @@ void writer_by_hand::write_pipelined(std::string const& id, std::string const& p
   PQexitPipelineMode(c);
 }
 
-drainer_by_hand::drainer_by_hand(place const& p, bool erase) : c_{p.connection} {
-  c_.prepare(
-      "claim",
-      "UPDATE " + p.table() +
-          " SET locked_by = 'me', locked_at = now(), lease_until = now() + interval '30 s' WHERE event_id "
-          "IN (SELECT event_id FROM " +
-          p.table() +
-          " WHERE status IN (0, 2) AND blocked IS NOT TRUE AND greatest(available_at, lease_until) <= now() ORDER BY "
-          "greatest(available_at, lease_until), seq LIMIT $1::int FOR UPDATE SKIP LOCKED) RETURNING "
-          "event_id, event_type, aggregate_type, aggregate_id, payload, headers, attempts");
-  c_.prepare("mark",
-             erase
-                 ? "DELETE FROM " + p.table() + " WHERE event_id = ANY($1::text[]) AND locked_by = 'me'"
-                 : "UPDATE " + p.table() +
-                       " SET status = 1, done_at = now(), locked_by = NULL, locked_at = NULL, lease_until = NULL WHERE "
-                       "event_id = ANY($1::text[]) AND locked_by = 'me'");
+drainer_by_hand::drainer_by_hand(place const& p, kind how) : how_{how}, c_{p.connection} {
+  std::string const columns = "event_id, event_type, aggregate_type, aggregate_id, payload, headers, attempts";
+  auto const due = [&](std::string const& what) {
+    return "SELECT " + what + " FROM " + p.table() +
+           " WHERE status IN (0, 2) AND blocked IS NOT TRUE AND greatest(available_at, lease_until) <= now() ORDER BY "
+           "greatest(available_at, lease_until), seq LIMIT $1::int FOR UPDATE SKIP LOCKED";
+  };
+  std::string const by_id = " WHERE event_id = ANY($1::text[])";
+  if (how == kind::one_transaction) {
+    c_.prepare("claim", due(columns));
+    c_.prepare("mark", "UPDATE " + p.table() + " SET status = 1, done_at = now()" + by_id);
+    return;
+  }
+  c_.prepare("claim", "UPDATE " + p.table() +
+                          " SET locked_by = 'me', locked_at = now(), lease_until = now() + interval '30 s' WHERE "
+                          "event_id IN (" +
+                          due("event_id") + ") RETURNING " + columns);
+  c_.prepare("mark", (how == kind::erase ? "DELETE FROM " + p.table()
+                                         : "UPDATE " + p.table() +
+                                               " SET status = 1, done_at = now(), locked_by = NULL, locked_at = NULL, "
+                                               "lease_until = NULL") +
+                         by_id + " AND locked_by = 'me'");
 }
 
 std::size_t drainer_by_hand::drain_some(std::size_t limit) const {
+  bool const one_transaction = how_ == kind::one_transaction;
+  if (one_transaction) c_.run("BEGIN");
   auto const count = std::to_string(limit);
   auto const claimed = c_.execute("claim", {count.c_str()});
   std::string ids = "{";
@@ -154,6 +162,7 @@ std::size_t drainer_by_hand::drain_some(std::size_t limit) const {
   }
   ids += '}';
   if (!payloads.empty()) c_.execute("mark", {ids.c_str()});
+  if (one_transaction) c_.run("COMMIT");
   return payloads.size();
 }
 

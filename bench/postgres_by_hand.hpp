@@ -78,13 +78,18 @@ class writer_by_hand {
   client c_;
 };
 
-/// A transaction that claims and one that marks or deletes, a thousand rows each.
 class drainer_by_hand {
  public:
-  explicit drainer_by_hand(place const& p, bool erase = false);
+  enum class kind {
+    mark,             ///< A statement that claims and one that marks as DONE, each a transaction of its own.
+    erase,            ///< The same, but it deletes.
+    one_transaction,  ///< A SELECT that locks and an UPDATE to DONE in one transaction, without a lease.
+  };
+  drainer_by_hand(place const& p, kind how);
   [[nodiscard]] std::size_t drain_some(std::size_t limit) const;
 
  private:
+  kind how_;
   client c_;
 };
 

@@ -112,8 +112,8 @@ double claims_of(table& t, int count) {
 }  // namespace
 
 rows postgres_claims(settings const& s) {
-  auto const amount = [&](int n) { return static_cast<int>(n * s.scale); };
-  auto const count = std::max(5, static_cast<int>(24 * s.scale));
+  auto const amount = [&](int n) { return s.amount(n); };
+  auto const count = std::max(5, s.amount(24));
   struct kind {
     std::string name, values, what;
     int others;

@@ -4,6 +4,7 @@
 #include <outbox/postgres.hpp>
 
 #include "postgres_by_hand.hpp"
+#include "postgres_ours.hpp"
 #include "suites.hpp"
 
 namespace bench {
@@ -13,24 +14,17 @@ using outbox::postgres::send_mode;
 
 std::string id_of(std::uint64_t n) { return "0000000000000000-" + std::to_string(n); }
 
-std::shared_ptr<outbox::store> store_of(pg::place const& p) {
-  outbox::postgres::options o;
-  o.schema = p.schema;
-  o.log = nullptr;
-  return outbox::postgres::open(p.connection, o);
-}
-
 // Both sides write the same, each in a schema of its own.
 template <class Ours, class ByHand>
 row write_one(settings const& s, measured const& m, Ours&& ours, ByHand&& by_hand) {
   std::uint64_t n = 0;
   return alternate(
-      s, m, static_cast<int>(600 * s.scale), [&] { ours(id_of(++n)); }, [&] { by_hand(id_of(++n)); });
+      s, m, s.amount(600), [&] { ours(id_of(++n)); }, [&] { by_hand(id_of(++n)); });
 }
 
 class places {
  public:
-  places() : node{outbox::writer_only({.store = store_of(ours), .log = nullptr})}, writer{node.writer()} {}
+  places() : node{outbox::writer_only({.store = pg::store_of(ours), .log = nullptr})}, writer{node.writer()} {}
   pg::place ours = pg::new_place("ours");
   pg::place by_hand = pg::new_place("by_hand");
   outbox::node node;
@@ -84,7 +78,7 @@ row borrowed(settings const& s) {
   auto const hand_event = pg::insert_event_sql(p.by_hand);
   return write_one(
       s,
-      {"postgres.write.borrowed", "tx/s", at_least(0.9),
+      {"postgres.write.borrowed", "tx/s", at_least(0.95),
        "BEGIN, business INSERT and COMMIT by the caller on a libpq handle, and an event; by hand: the event by "
        "PQexecParams too"},
       [&](std::string const& id) {
@@ -111,7 +105,7 @@ row through_pqxx(settings const& s) {
   auto const hand_event = pg::insert_event_sql(p.by_hand);
   return write_one(
       s,
-      {"postgres.write.pqxx", "tx/s", at_least(0.9),
+      {"postgres.write.pqxx", "tx/s", at_least(0.95),
        "a pqxx::work with the business INSERT by exec_params, and an event; by hand: the event by exec_params too"},
       [&](std::string const& id) {
         pqxx::work tx{c};
@@ -141,11 +135,11 @@ std::string element(std::string const& text) {
 rows postgres_write(settings const& s) {
   return {direct(s),
           pipelined(s,
-                    {"postgres.write.pipelined", "tx/s", at_least(1.5),
+                    {"postgres.write.pipelined", "tx/s", no_bar,
                      "the business INSERT goes through enqueue(), all in one round trip; by hand: as in write.1"},
                     &pg::writer_by_hand::write),
           pipelined(s,
-                    {"postgres.write.same_pipeline", "tx/s", at_least(0.9),
+                    {"postgres.write.same_pipeline", "tx/s", at_least(0.95),
                      "the same; by hand: the same four statements, prepared, in one round trip too"},
                     &pg::writer_by_hand::write_pipelined),
           borrowed(s), through_pqxx(s)};
@@ -188,7 +182,7 @@ rows postgres_write_all(settings const& s) {
   return {alternate(s,
                     {"postgres.write_all.100", "tx/s", at_least(0.8),
                      "100 events in a transaction, made and validated too; by hand: one prepared INSERT of unnest"},
-                    static_cast<int>(200 * s.scale), ours, by_hand)};
+                    s.amount(200), ours, by_hand)};
 }
 
 }  // namespace bench

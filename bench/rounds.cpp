@@ -16,43 +16,48 @@ double percentile(std::vector<double> values, double p) {
 
 double median(std::vector<double> values) { return percentile(std::move(values), 0.5); }
 
-namespace {
+std::vector<double> row::judged() const {
+  if (!compared()) return ours;
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(by_hand[i] == 0 ? 0 : ours[i] / by_hand[i]);
+  return ratios;
+}
 
-double spread_of(std::vector<double> const& values) {
+double row::figure() const { return median(judged()); }
+
+double row::spread() const {
+  auto const values = judged();
   auto const middle = median(values);
   return middle == 0 ? 0 : (percentile(values, 0.75) - percentile(values, 0.25)) / middle;
 }
 
-}  // namespace
+int row::within() const {
+  if (!target) return static_cast<int>(ours.size());
+  return static_cast<int>(std::ranges::count_if(judged(), [&](double v) { return target->holds(v); }));
+}
 
-bool row::reached() const noexcept {
-  auto const figure = ratio.value_or(ours);
-  return target.what == bar::kind::at_least ? figure >= target.value : figure <= target.value;
+bool row::reached() const {
+  auto const rounds = static_cast<int>(ours.size());
+  return (rounds - within()) * 4 <= rounds * 3;
 }
 
 std::vector<row> interleave(settings const& s, std::vector<measured> const& names, side const& ours,
                             side const& by_hand) {
-  std::vector<std::vector<double>> a(names.size()), b(names.size()), ratios(names.size());
+  std::vector<row> rows;
+  for (auto const& m : names) rows.push_back({m, {}, {}});
   for (int round = -1; round < s.rounds; ++round) {
     bool const ours_first = round % 2 == 0;
     auto x = ours_first ? ours() : by_hand();
     auto y = ours_first ? by_hand() : ours();
     if (!ours_first) std::swap(x, y);
-    std::fprintf(stderr, "\r%-28s %d of %d ", names.front().name.c_str(), round + 1, s.rounds);
+    std::fprintf(stderr, "\r%-32s %d of %d ", names.front().name.c_str(), round + 1, s.rounds);
     if (round < 0) continue;  // caches and files are warm from here on
     for (std::size_t i = 0; i < names.size(); ++i) {
-      a[i].push_back(x.at(i));
-      b[i].push_back(y.at(i));
-      ratios[i].push_back(x[i] / y[i]);
+      rows[i].ours.push_back(x.at(i));
+      rows[i].by_hand.push_back(y.at(i));
     }
   }
   std::fprintf(stderr, "\r%60s\r", "");
-  std::vector<row> rows;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    auto const& m = names[i];
-    rows.push_back({m.name, m.unit, median(a[i]), median(b[i]), median(a[i]) / median(b[i]), s.rounds,
-                    spread_of(ratios[i]), m.target, m.what});
-  }
   return rows;
 }
 
@@ -84,11 +89,6 @@ row alternate(settings const& s, measured const& m, int count, std::function<voi
   return interleave(
              s, {m}, [&] { return figure(ours_took); }, [&] { return figure(by_hand_took); })
       .front();
-}
-
-row alone(measured const& m, std::vector<double> figures) {
-  return {m.name,   m.unit, median(figures), {}, {}, static_cast<int>(figures.size()), spread_of(figures),
-          m.target, m.what};
 }
 
 }  // namespace bench

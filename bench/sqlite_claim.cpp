@@ -72,8 +72,8 @@ double claims_of(table& t, int count) {
 
 rows sqlite_claims(settings const& s) {
   outbox::temporary_directory const dir{s.directory};
-  auto const amount = [&](int n) { return static_cast<int>(n * s.scale); };
-  auto const count = std::max(5, static_cast<int>(40 * s.scale));
+  auto const amount = [&](int n) { return s.amount(n); };
+  auto const count = std::max(5, s.amount(40));
   table plain{dir / "plain.db", 0, "", ""};
   struct kind {
     std::string name, columns, values, what;

@@ -16,7 +16,7 @@ namespace bench {
 using namespace std::chrono_literals;
 
 rows sqlite_hot_latency(settings const& s, delivery_ledger& ledger) {
-  auto const count = static_cast<int>(300 * s.scale);
+  auto const count = s.amount(300);
   auto const ours = [&]() -> std::vector<double> {
     outbox::temporary_directory const dir{s.directory};
     auto const path = dir / "ours.db";
@@ -68,7 +68,7 @@ rows sqlite_hot_latency(settings const& s, delivery_ledger& ledger) {
 }
 
 rows sqlite_retry_lateness(settings const& s) {
-  auto const count = static_cast<int>(200 * s.scale);
+  auto const count = s.amount(200);
   std::vector<double> figures;
   for (int round = 0; round < s.rounds; ++round) {
     outbox::temporary_directory const dir{s.directory};

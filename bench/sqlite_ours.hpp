@@ -4,6 +4,7 @@
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "sqlite_by_hand.hpp"
@@ -36,5 +37,17 @@ class writer_of_ours {
   outbox::sqlite::connection db_;
   statement order_;  // goes before its connection
 };
+
+/// Until `count` rows are DONE and none is pending.
+inline void wait_until_done(std::string const& path, std::int64_t count) {
+  database const db{path};
+  auto const pending = db.prepare("SELECT 1 FROM outbox_event WHERE status IN (0, 2) AND blocked IS NOT TRUE LIMIT 1");
+  while (true) {
+    bool const some = sqlite3_step(pending.get()) == SQLITE_ROW;
+    sqlite3_reset(pending.get());
+    if (!some && db.number("SELECT count(*) FROM outbox_event WHERE status = 1") == count) return;
+    std::this_thread::sleep_for(std::chrono::microseconds{200});
+  }
+}
 
 }  // namespace bench

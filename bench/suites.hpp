@@ -1,49 +1,36 @@
 // What there is to measure.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
 #include <functional>
-#include <map>
-#include <mutex>
 #include <outbox/store.hpp>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "delivery_ledger.hpp"
 #include "rounds.hpp"
 
 namespace bench {
 
-/// Counts deliveries of events over the whole run: none may come twice.
-class delivery_ledger {
- public:
-  void saw(std::string const& id) {
-    auto& p = parts_[std::hash<std::string>{}(id) % parts];
-    std::lock_guard const lock{p.mutex};
-    if (++p.seen[id] > 1) duplicates_ += 1;
-  }
-  void forget() {
-    for (auto& p : parts_) p.seen.clear();
-  }
-  [[nodiscard]] std::uint64_t duplicates() const noexcept { return duplicates_; }
+using rows = std::vector<row>;
 
- private:
-  static constexpr std::size_t parts = 16;
-  struct part {
-    std::mutex mutex;
-    std::unordered_map<std::string, int> seen;
-  };
-  part parts_[parts];
-  std::atomic<std::uint64_t> duplicates_{0};
+/// What is measured together, and the rows that come of it.
+struct suite {
+  std::vector<std::string> names;
+  std::function<rows()> run;
+
+  [[nodiscard]] std::string database() const { return names.front().substr(0, names.front().find('.')); }
 };
 
-using rows = std::vector<row>;
+/// All of them, in the order of the report. Deliveries of each database are counted in its ledger.
+[[nodiscard]] std::vector<suite> all_suites(settings const& s, delivery_ledger& on_sqlite,
+                                            delivery_ledger& on_postgres);
 
 rows sqlite_write(settings const& s);
 rows sqlite_write_all(settings const& s);
 rows sqlite_end_to_end(settings const& s, delivery_ledger& ledger);
 rows sqlite_cold_drain(settings const& s, delivery_ledger& ledger, outbox::done_rows done);
+rows sqlite_cold_drain_defaults(settings const& s, delivery_ledger& ledger);
+rows sqlite_cold_drain_lean(settings const& s, delivery_ledger& ledger);
 rows sqlite_hot_latency(settings const& s, delivery_ledger& ledger);
 rows sqlite_claims(settings const& s);
 rows sqlite_retry_lateness(settings const& s);
@@ -51,13 +38,13 @@ rows postgres_write(settings const& s);
 rows postgres_write_all(settings const& s);
 rows postgres_end_to_end(settings const& s, delivery_ledger& ledger);
 rows postgres_cold_drain(settings const& s, delivery_ledger& ledger, outbox::done_rows done);
+rows postgres_cold_drain_one_tx(settings const& s, delivery_ledger& ledger);
+rows postgres_cold_drain_defaults(settings const& s, delivery_ledger& ledger);
+rows postgres_two_nodes(settings const& s, delivery_ledger& ledger);
 rows postgres_hot_latency(settings const& s, delivery_ledger& ledger);
 rows postgres_wal(settings const& s, delivery_ledger& ledger);
 rows postgres_claims(settings const& s);
-rows memory_use(settings const& s, std::string const& program);
-
-/// The other side of `memory_use`: one figure, in a process of its own. False if there is no such probe.
-bool run_probe(std::string const& name, std::string const& directory);
+rows memory_use(settings const& s);
 
 /// The same payload everywhere.
 inline std::string const payload =

@@ -1,0 +1,51 @@
+#include "suites.hpp"
+
+namespace bench {
+namespace {
+
+suite duplicates(std::string const& database, delivery_ledger const& ledger) {
+  auto const name = database + ".duplicates";
+  return {{name}, [name, &ledger]() -> rows {
+            return {alone({name, "events", at_most(0),
+                           "deliveries beyond the first of an event, over every row of this run that delivers"},
+                          {static_cast<double>(ledger.duplicates())})};
+          }};
+}
+
+}  // namespace
+
+std::vector<suite> all_suites(settings const& s, delivery_ledger& on_sqlite, delivery_ledger& on_postgres) {
+  using outbox::done_rows;
+  auto& lite = on_sqlite;
+  auto& pg = on_postgres;
+  return {
+      {{"sqlite.write.1", "sqlite.write.1.normal"}, [&] { return sqlite_write(s); }},
+      {{"sqlite.write_all.100"}, [&] { return sqlite_write_all(s); }},
+      {{"sqlite.end_to_end"}, [&] { return sqlite_end_to_end(s, lite); }},
+      {{"sqlite.cold_drain"}, [&] { return sqlite_cold_drain(s, lite, done_rows::keep); }},
+      {{"sqlite.cold_drain.erase"}, [&] { return sqlite_cold_drain(s, lite, done_rows::erase); }},
+      {{"sqlite.cold_drain.defaults"}, [&] { return sqlite_cold_drain_defaults(s, lite); }},
+      {{"sqlite.cold_drain.lean"}, [&] { return sqlite_cold_drain_lean(s, lite); }},
+      {{"sqlite.hot_latency.p50", "sqlite.hot_latency.p99"}, [&] { return sqlite_hot_latency(s, lite); }},
+      {{"sqlite.claim"}, [&] { return sqlite_claims(s); }},
+      {{"sqlite.retry_lateness.p99"}, [&] { return sqlite_retry_lateness(s); }},
+      {{"rss.idle", "rss.overload", "rss.store_away"}, [&] { return memory_use(s); }},
+      duplicates("sqlite", lite),
+      {{"postgres.write"}, [&] { return postgres_write(s); }},
+      {{"postgres.write_all.100"}, [&] { return postgres_write_all(s); }},
+      {{"postgres.end_to_end", "postgres.commits_per_event"}, [&] { return postgres_end_to_end(s, pg); }},
+      {{"postgres.cold_drain"}, [&] { return postgres_cold_drain(s, pg, done_rows::keep); }},
+      {{"postgres.cold_drain.erase", "postgres.cold_drain.erase.wal"},
+       [&] { return postgres_cold_drain(s, pg, done_rows::erase); }},
+      {{"postgres.cold_drain.one_tx"}, [&] { return postgres_cold_drain_one_tx(s, pg); }},
+      {{"postgres.cold_drain.defaults"}, [&] { return postgres_cold_drain_defaults(s, pg); }},
+      {{"postgres.cold_drain.two_nodes", "postgres.cold_drain.two_nodes.cpu", "postgres.cold_drain.two_nodes.waits"},
+       [&] { return postgres_two_nodes(s, pg); }},
+      {{"postgres.hot_latency.p50", "postgres.hot_latency.p99"}, [&] { return postgres_hot_latency(s, pg); }},
+      {{"postgres.claim"}, [&] { return postgres_claims(s); }},
+      {{"postgres.wal_bytes_per_event"}, [&] { return postgres_wal(s, pg); }},
+      duplicates("postgres", pg),
+  };
+}
+
+}  // namespace bench
