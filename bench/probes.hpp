@@ -15,6 +15,10 @@ int run_probe(std::string const& name, std::vector<std::string> const& arguments
 // The probes, each in the file of the rows that it belongs to.
 void memory_probe(std::string const& name, std::string const& directory);
 void drain_probe(std::vector<std::string> const& arguments);
+void postgres_node_probe(std::vector<std::string> const& arguments);
+void postgres_loop_probe(std::vector<std::string> const& arguments);
+void sqlite_node_probe(std::vector<std::string> const& arguments);
+void sqlite_loop_probe(std::vector<std::string> const& arguments);
 
 /// For a probe: tells the starter, and waits for its next word. False: the starter wants it to end.
 bool tell_and_wait(std::string const& word);

@@ -113,7 +113,7 @@ rows sqlite_cold_drain_lean(settings const& s, delivery_ledger& ledger) {
   return interleave(
       s,
       {{"sqlite.cold_drain.lean", "rows/s", at_least(0.5),
-        "as cold_drain, with queue.cold 10,000 and 4 workers; by hand: a queue on a table of its own with "
+        "as cold_drain, with queue.cold 10,000 and 4 workers; by hand: a queue on a table of its own, with "
         "six columns and one index, UPDATE … RETURNING of 1000 rows, then 1000 marks in one transaction"}},
       ours, by_hand);
 }

@@ -13,15 +13,16 @@ std::int64_t now_ns() { return std::chrono::system_clock::now().time_since_epoch
 void lean_queue::create(std::string const& path, int count, std::string const& payload) {
   database const db{path};
   db.run(
-      "CREATE TABLE queue (message_id INTEGER PRIMARY KEY, data TEXT NOT NULL, status INTEGER NOT NULL, in_time "
-      "INTEGER "
-      "NOT NULL, lock_time INTEGER, done_time INTEGER)");
-  db.run("CREATE INDEX queue_status ON queue (status, message_id)");
+      "CREATE TABLE queue (message_id TEXT NOT NULL PRIMARY KEY, data TEXT NOT NULL, status INTEGER NOT NULL, in_time "
+      "INTEGER NOT NULL, lock_time INTEGER, done_time INTEGER)");
+  db.run("CREATE INDEX queue_status ON queue (status)");
   db.run("BEGIN IMMEDIATE");
-  auto const insert = db.prepare("INSERT INTO queue (data, status, in_time) VALUES (?1, 0, ?2)");
+  auto const insert = db.prepare("INSERT INTO queue (message_id, data, status, in_time) VALUES (?1, ?2, 0, ?3)");
   for (int i = 0; i < count; ++i) {
-    put(insert, 1, payload);
-    put(insert, 2, now_ns());
+    auto const id = "0000000000000000-" + std::to_string(i);
+    put(insert, 1, id);
+    put(insert, 2, payload);
+    put(insert, 3, now_ns());
     db.step(insert);
   }
   db.run("COMMIT");
@@ -31,21 +32,21 @@ lean_queue::lean_queue(std::string const& path)
     : db_{path},
       begin_{db_.prepare("BEGIN IMMEDIATE")},
       commit_{db_.prepare("COMMIT")},
-      take_{db_.prepare("UPDATE queue SET status = 1, lock_time = ?1 WHERE message_id IN (SELECT message_id FROM queue "
-                        "WHERE status = 0 ORDER BY message_id LIMIT ?2) RETURNING message_id, data")},
+      take_{db_.prepare("UPDATE queue SET status = 1, lock_time = ?1 WHERE rowid IN (SELECT rowid FROM queue WHERE "
+                        "status = 0 ORDER BY rowid LIMIT ?2) RETURNING message_id, data")},
       done_{db_.prepare("UPDATE queue SET status = 2, done_time = ?1 WHERE message_id = ?2")} {}
 
 std::size_t lean_queue::drain_some(std::size_t limit) {
-  std::vector<std::int64_t> ids;
+  std::vector<std::string> ids;
   put(take_, 1, now_ns());
   put(take_, 2, static_cast<std::int64_t>(limit));
   while (sqlite3_step(take_.get()) == SQLITE_ROW) {
-    ids.push_back(sqlite3_column_int64(take_.get(), 0));
+    ids.emplace_back(reinterpret_cast<char const*>(sqlite3_column_text(take_.get(), 0)));
     seen_ += static_cast<std::uint64_t>(sqlite3_column_bytes(take_.get(), 1));  // the listener
   }
   sqlite3_reset(take_.get());
   db_.step(begin_);
-  for (auto const id : ids) {
+  for (auto const& id : ids) {
     put(done_, 1, now_ns());
     put(done_, 2, id);
     db_.step(done_);

@@ -1,4 +1,5 @@
-// A queue by hand that has no more than a queue needs: six columns, one index, no attempts, no lease, no order.
+// A queue by hand that has no more than a queue needs: six columns, a text id as its
+// key, an index by status; no attempts, no end of a lock, no listeners.
 #pragma once
 
 #include <cstdint>

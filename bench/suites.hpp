@@ -32,6 +32,8 @@ rows sqlite_cold_drain(settings const& s, delivery_ledger& ledger, outbox::done_
 rows sqlite_cold_drain_defaults(settings const& s, delivery_ledger& ledger);
 rows sqlite_cold_drain_lean(settings const& s, delivery_ledger& ledger);
 rows sqlite_hot_latency(settings const& s, delivery_ledger& ledger);
+rows sqlite_cross_latency(settings const& s);
+rows sqlite_idle(settings const& s);
 rows sqlite_claims(settings const& s);
 rows sqlite_retry_lateness(settings const& s);
 rows postgres_write(settings const& s);
@@ -42,6 +44,8 @@ rows postgres_cold_drain_one_tx(settings const& s, delivery_ledger& ledger);
 rows postgres_cold_drain_defaults(settings const& s, delivery_ledger& ledger);
 rows postgres_two_nodes(settings const& s, delivery_ledger& ledger);
 rows postgres_hot_latency(settings const& s, delivery_ledger& ledger);
+rows postgres_cross_latency(settings const& s);
+rows postgres_idle(settings const& s);
 rows postgres_wal(settings const& s, delivery_ledger& ledger);
 rows postgres_claims(settings const& s);
 rows memory_use(settings const& s);
