@@ -15,7 +15,7 @@ void lean_queue::create(std::string const& path, int count, std::string const& p
   db.run(
       "CREATE TABLE queue (message_id TEXT NOT NULL PRIMARY KEY, data TEXT NOT NULL, status INTEGER NOT NULL, in_time "
       "INTEGER NOT NULL, lock_time INTEGER, done_time INTEGER)");
-  db.run("CREATE INDEX queue_status ON queue (status)");
+  db.run("CREATE INDEX queue_status ON queue (status, message_id)");
   db.run("BEGIN IMMEDIATE");
   auto const insert = db.prepare("INSERT INTO queue (message_id, data, status, in_time) VALUES (?1, ?2, 0, ?3)");
   for (int i = 0; i < count; ++i) {
@@ -32,27 +32,32 @@ lean_queue::lean_queue(std::string const& path)
     : db_{path},
       begin_{db_.prepare("BEGIN IMMEDIATE")},
       commit_{db_.prepare("COMMIT")},
-      take_{db_.prepare("UPDATE queue SET status = 1, lock_time = ?1 WHERE rowid IN (SELECT rowid FROM queue WHERE "
-                        "status = 0 ORDER BY rowid LIMIT ?2) RETURNING message_id, data")},
+      take_{db_.prepare("UPDATE queue SET status = 1, lock_time = ?1 WHERE message_id IN (SELECT message_id FROM queue "
+                        "WHERE status = 0 ORDER BY message_id LIMIT ?2) RETURNING message_id, data")},
       done_{db_.prepare("UPDATE queue SET status = 2, done_time = ?1 WHERE message_id = ?2")} {}
 
 std::size_t lean_queue::drain_some(std::size_t limit) {
-  std::vector<std::string> ids;
+  struct message {
+    std::string id, data;
+  };
+  std::vector<message> taken;
+  auto const text = [&](int column) {
+    return std::string{reinterpret_cast<char const*>(sqlite3_column_text(take_.get(), column)),
+                       static_cast<std::size_t>(sqlite3_column_bytes(take_.get(), column))};
+  };
   put(take_, 1, now_ns());
   put(take_, 2, static_cast<std::int64_t>(limit));
-  while (sqlite3_step(take_.get()) == SQLITE_ROW) {
-    ids.emplace_back(reinterpret_cast<char const*>(sqlite3_column_text(take_.get(), 0)));
-    seen_ += static_cast<std::uint64_t>(sqlite3_column_bytes(take_.get(), 1));  // the listener
-  }
+  while (sqlite3_step(take_.get()) == SQLITE_ROW) taken.push_back({text(0), text(1)});
   sqlite3_reset(take_.get());
+  for (auto const& m : taken) seen_ += m.data.size();  // the listener
   db_.step(begin_);
-  for (auto const& id : ids) {
+  for (auto const& m : taken) {
     put(done_, 1, now_ns());
-    put(done_, 2, id);
+    put(done_, 2, m.id);
     db_.step(done_);
   }
   db_.step(commit_);
-  return ids.size();
+  return taken.size();
 }
 
 }  // namespace bench
