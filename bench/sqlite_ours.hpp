@@ -32,6 +32,8 @@ class writer_of_ours {
     tx.commit();
   }
 
+  [[nodiscard]] outbox::sqlite::connection& db() noexcept { return db_; }
+
  private:
   outbox::writer writer_;
   outbox::sqlite::connection db_;

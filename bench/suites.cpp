@@ -21,7 +21,8 @@ std::vector<suite> all_suites(settings const& s, delivery_ledger& on_sqlite, del
   return {
       {{"sqlite.write.1", "sqlite.write.1.normal"}, [&] { return sqlite_write(s); }},
       {{"sqlite.write_all.100"}, [&] { return sqlite_write_all(s); }},
-      {{"sqlite.end_to_end"}, [&] { return sqlite_end_to_end(s, lite); }},
+      {{"sqlite.end_to_end"}, [&] { return sqlite_end_to_end(s, lite, true); }},
+      {{"sqlite.end_to_end.normal"}, [&] { return sqlite_end_to_end(s, lite, false); }},
       {{"sqlite.cold_drain"}, [&] { return sqlite_cold_drain(s, lite, done_rows::keep); }},
       {{"sqlite.cold_drain.erase"}, [&] { return sqlite_cold_drain(s, lite, done_rows::erase); }},
       {{"sqlite.cold_drain.defaults"}, [&] { return sqlite_cold_drain_defaults(s, lite); }},
@@ -30,6 +31,7 @@ std::vector<suite> all_suites(settings const& s, delivery_ledger& on_sqlite, del
       {{"sqlite.cross_latency.p50", "sqlite.cross_latency.p99"}, [&] { return sqlite_cross_latency(s); }},
       {{"sqlite.idle_wakeups", "sqlite.idle_cpu", "sqlite.idle_first_event"}, [&] { return sqlite_idle(s); }},
       {{"sqlite.claim"}, [&] { return sqlite_claims(s); }},
+      {{"sqlite.wal_bytes_per_event"}, [&] { return sqlite_wal(s, lite); }},
       {{"sqlite.retry_lateness.p99"}, [&] { return sqlite_retry_lateness(s); }},
       {{"rss.idle", "rss.overload", "rss.store_away"}, [&] { return memory_use(s); }},
       duplicates("sqlite", lite),

@@ -27,7 +27,8 @@ struct suite {
 
 rows sqlite_write(settings const& s);
 rows sqlite_write_all(settings const& s);
-rows sqlite_end_to_end(settings const& s, delivery_ledger& ledger);
+rows sqlite_end_to_end(settings const& s, delivery_ledger& ledger, bool full);
+rows sqlite_wal(settings const& s, delivery_ledger& ledger);
 rows sqlite_cold_drain(settings const& s, delivery_ledger& ledger, outbox::done_rows done);
 rows sqlite_cold_drain_defaults(settings const& s, delivery_ledger& ledger);
 rows sqlite_cold_drain_lean(settings const& s, delivery_ledger& ledger);
