@@ -1,14 +1,17 @@
 // outbox_bench [--only NAME] [--rounds N] [--scale X] [--report FILE] [--directory DIR]
+// outbox_bench --plot FILE [--directory DIR]
 //
-// Prints a table and writes the report; the exit code is 0 also where a bar is missed: it measures, and others judge.
+// Prints a table, writes the report and draws its pictures into the directory; --plot draws them again. The exit code
+// is 0 also where a bar is missed: it measures, and others judge.
 // --only takes a whole name, such as sqlite.cold_drain, or a part that ends before a dot: sqlite, sqlite.cold_drain.*.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "about.hpp"
+#include "plot.hpp"
 #include "probes.hpp"
 #include "report.hpp"
 #include "suites.hpp"
@@ -16,12 +19,15 @@
 namespace {
 
 struct arguments {
-  std::string only, report = "report.json";
+  std::string only, report = "report.json", plot;
   bench::settings settings{.directory = "."};
 };
 
 [[noreturn]] void usage(char const* program) {
-  std::fprintf(stderr, "usage: %s [--only NAME] [--rounds N] [--scale X] [--report FILE] [--directory DIR]\n", program);
+  std::fprintf(stderr,
+               "usage: %s [--only NAME] [--rounds N] [--scale X] [--report FILE] [--directory DIR]\n"
+               "       %s --plot REPORT [--directory DIR]\n",
+               program, program);
   std::exit(2);
 }
 
@@ -39,6 +45,8 @@ arguments parse(int argc, char** argv) {
       a.settings.scale = std::strtod(value.c_str(), nullptr);
     } else if (flag == "--report") {
       a.report = value;
+    } else if (flag == "--plot") {
+      a.plot = value;
     } else if (flag == "--directory") {
       a.settings.directory = value;
     } else {
@@ -56,20 +64,18 @@ bool wanted(bench::suite const& s, std::string const& only, bool exact) {
   return false;
 }
 
-bench::rows run(std::vector<bench::suite> const& suites, std::string const& only) {
+bench::report run(std::vector<bench::suite> const& suites, std::string const& only) {
   bool exact = false;
   for (auto const& s : suites) exact = exact || wanted(s, only, true);
-  bench::rows all;
-  std::map<std::string, double> took;
+  bench::report all;
   for (auto const& s : suites) {
     if (!wanted(s, only, exact)) continue;
     auto const time = bench::seconds([&] {
-      for (auto& r : s.run()) all.push_back(std::move(r));
+      for (auto& r : s.run()) all.rows.push_back(std::move(r));
     });
-    took[s.database()] += time;
+    all.seconds[s.database()] += time;
     std::fprintf(stderr, "%-32s %5.0f s\n", s.names.front().c_str(), time);
   }
-  for (auto const& [database, time] : took) std::fprintf(stderr, "all of %-25s %5.0f s\n", database.c_str(), time);
   return all;
 }
 
@@ -79,10 +85,15 @@ int main(int argc, char** argv) try {
   if (argc > 2 && std::string{argv[1]} == "--probe") return bench::run_probe(argv[2], {argv + 3, argv + argc});
   auto const a = parse(argc, argv);
   bench::delivery_ledger on_sqlite, on_postgres;
-  auto const all = run(bench::all_suites(a.settings, on_sqlite, on_postgres), a.only);
-  bench::print(all);
-  bench::write_json(all, a.report);
-  std::printf("\n%s\n", a.report.c_str());
+  auto all =
+      a.plot.empty() ? run(bench::all_suites(a.settings, on_sqlite, on_postgres), a.only) : bench::read_json(a.plot);
+  if (a.plot.empty()) {
+    all.about = bench::about_this_run(a.settings, all.seconds.contains("postgres"));
+    bench::print(all);
+    bench::write_json(all, a.report);
+    std::printf("\n%s\n", a.report.c_str());
+  }
+  for (auto const& path : bench::write_plots(all, a.settings.directory)) std::printf("%s\n", path.c_str());
   return 0;
 } catch (std::exception const& e) {
   std::fprintf(stderr, "outbox_bench: %s\n", e.what());
