@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <outbox/error.hpp>
+#include <utility>
 
 #include <outbox/spi/claim_filter.hpp>
 #include "sql/sql_rows.hpp"
@@ -62,6 +63,25 @@ class all_or_none {
   bool whole_ = false;
 };
 
+// A statement settled some rows of a run and does not tell which. The transaction is rolled back.
+struct incomplete_run {};
+
+// The end of the run that begins at `first`: delivered rows of one claim with consecutive numbers.
+std::size_t end_of_run(std::span<settlement const> items, std::span<std::size_t const> order, std::size_t first) {
+  auto const plain = [](settlement const& s) {
+    return s.outcome == outcome::delivered && s.progress.empty() && s.row.locator != 0;
+  };
+  auto end = first + 1;
+  if (!plain(items[order[first]])) return end;
+  auto const continues = [&](std::size_t k) {
+    auto const& s = items[order[k]].row;
+    auto const& before = items[order[k - 1]].row;
+    return s.locator == before.locator + 1 && s.token == before.token && plain(items[order[k]]);
+  };
+  while (end < order.size() && continues(end)) ++end;
+  return end;
+}
+
 }  // namespace
 
 row_store::row_store(dialect d, row_statements r, done_rows done)
@@ -89,14 +109,17 @@ void row_store::insert_one(connection& c, stored_event const& e) {
              e.json ? value{} : value{blob{e.bytes}}, e.delayed() ? value{} : value{std::int64_t{0}}});
 }
 
-// Rows as they were seen. Each is taken only if it has not changed since.
+// Rows as they were seen. Each is taken only if a claim would still see the same.
 struct row_store::candidates {
   enum class fate { open, done, missed, refused };  ///< missed: it has changed since it was seen.
   struct seen {
     owner_token owner;
-    std::string available_at;  ///< As text, to compare: every settlement changes it.
+    std::int64_t status = 0, attempts = 0, crashes = 0;
+    std::string available_at{};  ///< As text, to compare.
     candidates::fate fate = fate::open;
     std::string error{};
+
+    [[nodiscard]] bool left_out() const noexcept { return fate == fate::refused || fate == fate::missed; }
   };
   std::vector<claimed_row> take;
   std::vector<seen> taken_from;  ///< One per row of `take`.
@@ -108,6 +131,21 @@ struct row_store::candidates {
   std::vector<doomed> dead;
 
   [[nodiscard]] bool empty() const noexcept { return take.empty() && dead.empty(); }
+
+  // The end of the run that begins at `first`: rows with consecutive numbers that were seen alike. A backlog is mostly
+  // long runs, and one statement takes a run for half of what its rows cost one by one.
+  [[nodiscard]] std::size_t end_of_run(std::size_t first) const {
+    auto const continues = [&](std::size_t i) {
+      auto const& a = taken_from[first];
+      auto const& b = taken_from[i];
+      return !b.left_out() && take[i].seq == take[i - 1].seq + 1 && a.status == b.status && a.attempts == b.attempts &&
+             a.crashes == b.crashes && a.owner == b.owner && taken_from[i - 1].available_at <= b.available_at &&
+             take[first].crashes == take[i].crashes && take[first].progress == take[i].progress;
+    };
+    auto end = first + 1;
+    while (end < take.size() && continues(end)) ++end;
+    return end;
+  }
 
   template <class F>
   void each(F&& f) {
@@ -149,11 +187,13 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
       case choice::leave: return true;
       case choice::dead:
         chosen.dead.push_back(
-            {v.seq, {v.event.id(), v.event.type(), v.crashes + (owned ? 1 : 0)}, {std::move(v.locked_by), {}}});
+            {v.seq, {v.event.id(), v.event.type(), v.crashes + (owned ? 1 : 0)}, {std::move(v.locked_by)}});
         return true;
       case choice::take: break;
     }
-    chosen.taken_from.push_back({std::move(v.locked_by), std::string{r.text(index_of(column::available_at))}});
+    chosen.taken_from.push_back({std::move(v.locked_by), r.integer(index_of(column::status)),
+                                 r.integer(index_of(column::attempts)), r.integer(index_of(column::crashes)),
+                                 std::string{r.text(index_of(column::available_at))}});
     v.crashes += owned ? 1 : 0;
     auto const locator = v.seq;
     chosen.take.push_back(spi::claim_of(std::move(v), request.token, locator, std::move(malformed)));
@@ -170,14 +210,15 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
   return chosen;
 }
 
-// One row that cannot be changed must not prevent the claim of the others: the claim goes on without it. In order it
-// holds up the rows behind it, as every unfinished row does.
+// One row that cannot be changed must not prevent the claim of the others: the claim is tried again row by row, and
+// goes on without it. In order it holds up the rows behind it, as every unfinished row does.
 void row_store::take_all(claim_request const& request, candidates& chosen, claim_reply& reply) {
   using fate = candidates::fate;
   constexpr int most_refused = 20;
-  for (int refused = 0;; ++refused) {
+  bool by_runs = true;
+  for (int refused = 0;;) {
     try {
-      in_transaction([&](connection& c) { take(c, request, chosen); });
+      in_transaction([&](connection& c) { take(c, request, chosen, by_runs); });
       break;
     } catch (error const& e) {
       bool found = false;
@@ -190,8 +231,11 @@ void row_store::take_all(claim_request const& request, candidates& chosen, claim
                                                     : fate::open;
         found = found || culprit;
       });
-      if (!found || e.transient() || request.in_order || refused > most_refused) throw;
-      if (refused == most_refused) reply.more = true;
+      bool const unknown = !found && !std::exchange(by_runs, false);
+      if (unknown || e.transient() || request.in_order || refused > most_refused) throw;
+      by_runs = false;
+      if (!found) continue;
+      if (refused++ == most_refused) reply.more = true;
     }
   }
   // Another node was faster; or a trigger ignores the change, and then the next claim would find the same rows again.
@@ -210,27 +254,58 @@ void row_store::take_all(claim_request const& request, candidates& chosen, claim
   }
 }
 
-void row_store::take(connection& c, claim_request const& request, candidates& chosen) {
+void row_store::take(connection& c, claim_request const& request, candidates& chosen, bool by_runs) {
   using fate = candidates::fate;
-  auto const change = [&](candidates::seen& row, std::string const& sql, std::initializer_list<value> values) {
-    if (row.fate == fate::refused || row.fate == fate::missed) return;
+  // Notes which row it was.
+  auto const change = [](candidates::seen& row, auto&& statement) {
     try {
-      row.fate = c.execute(sql, values) > 0 ? fate::done : fate::missed;
+      statement();
     } catch (error const& e) {
       if (!e.transient()) row.error = e.what();
       throw;
     }
   };
   for (auto& k : chosen.dead) {
-    auto const why = spi::crash_budget_exhausted(k.row.crashes);
-    change(k.from, rows_.make_dead, {from_now{}, std::string_view{why}, k.seq, or_null(k.from.owner)});
+    if (k.from.left_out()) continue;
+    change(k.from, [&] {
+      auto const why = spi::crash_budget_exhausted(k.row.crashes);
+      bool const done =
+          c.execute(rows_.make_dead, {from_now{}, std::string_view{why}, k.seq, or_null(k.from.owner)}) > 0;
+      k.from.fate = done ? fate::done : fate::missed;
+    });
   }
-  for (std::size_t i = 0; i < chosen.take.size(); ++i) {
-    auto& from = chosen.taken_from[i];
-    change(from, rows_.take,
-           {std::string_view{request.token}, from_now{}, from_now{request.lease}, chosen.take[i].handle.locator,
-            or_null(from.owner), std::string_view{from.available_at}});
+  for (std::size_t i = 0, end = 0; i < chosen.take.size(); i = end) {
+    end = i + 1;
+    if (chosen.taken_from[i].left_out()) continue;
+    if (by_runs) end = chosen.end_of_run(i);
+    if (end - i > 1) {
+      take_run(c, request, chosen, i, end);
+    } else {
+      change(chosen.taken_from[i], [&] { take_run(c, request, chosen, i, end); });
+    }
   }
+}
+
+void row_store::take_run(connection& c, claim_request const& request, candidates& chosen, std::size_t first,
+                         std::size_t end) {
+  using fate = candidates::fate;
+  auto const& row = chosen.take[first];
+  auto const& from = chosen.taken_from[first];
+  auto const last = chosen.take[end - 1].seq;
+  auto const token = std::string_view{request.token};
+  auto const changed = c.change(
+      rows_.take, {token, from_now{}, from_now{request.lease}, row.seq, last, std::int64_t{row.crashes}, from.status,
+                   from.attempts, from.crashes, or_null(from.owner), std::string_view{row.progress},
+                   std::string_view{from.available_at}, std::string_view{chosen.taken_from[end - 1].available_at}});
+  auto const all = std::span{chosen.taken_from}.subspan(first, end - first);
+  for (auto& s : all) s.fate = changed == all.size() ? fate::done : fate::missed;
+  if (changed == 0 || changed == all.size()) return;
+  // Some of them have changed. The token says which ones are taken: no other claim has it.
+  auto const first_seq = row.seq;
+  c.execute(rows_.taken, {first_seq, last, token}, [&](sql::row const& r) {
+    all[static_cast<std::size_t>(r.integer(0) - first_seq)].fate = fate::done;
+    return true;
+  });
 }
 
 void row_store::look_ahead(connection& c, claim_request const& request, claim_reply& reply) {
@@ -276,12 +351,37 @@ std::int64_t row_store::settle_one(connection& c, settlement const& s) {
   return 0;
 }
 
+std::int64_t row_store::settle_run(connection& c, settlement const& first, settlement const& last) {
+  auto const token = std::string_view{first.row.token};
+  if (done_ == done_rows::erase) {
+    return c.execute(rows_.settle_erased_run, {first.row.locator, last.row.locator, token});
+  }
+  return c.execute(rows_.settle_done_run, {from_now{}, first.row.locator, last.row.locator, token});
+}
+
 settle_reply row_store::settle(std::span<settlement const> items) {
-  settle_reply reply{.applied = std::vector<bool>(items.size(), false)};
-  if (items.empty()) return reply;
+  if (items.empty()) return {};
   auto const order = in_key_order(items, [](settlement const& s) -> row_handle const& { return s.row; });
+  try {
+    return settle(items, order, true);
+  } catch (incomplete_run const&) {
+    return settle(items, order, false);
+  }
+}
+
+settle_reply row_store::settle(std::span<settlement const> items, std::span<std::size_t const> order, bool by_runs) {
+  settle_reply reply{.applied = std::vector<bool>(items.size(), false)};
   in_transaction([&](connection& c) {
-    for (auto const i : order) reply.applied[i] = settle_one(c, items[i]) > 0;
+    for (std::size_t k = 0, end = 0; k < order.size(); k = end) {
+      end = by_runs ? end_of_run(items, order, k) : k + 1;
+      if (end - k == 1) {
+        reply.applied[order[k]] = settle_one(c, items[order[k]]) > 0;
+        continue;
+      }
+      auto const changed = settle_run(c, items[order[k]], items[order[end - 1]]);
+      if (static_cast<std::size_t>(changed) != end - k) throw incomplete_run{};
+      for (auto const i : order.subspan(k, end - k)) reply.applied[i] = true;
+    }
     reply.unblocked = unblock(c, items);
   });
   return reply;

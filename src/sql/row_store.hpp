@@ -13,9 +13,12 @@ struct row_statements {
   // inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, payload_bytes, blocked
   std::string insert;
 
-  std::string due;         ///< now, floor -> claimable rows in claim order: `{row}`, claimable instant, locked_at
-  std::string in_order;    ///< now -> pending rows by seq except delayed ones: the columns of `due`
-  std::string take;        ///< token, now, lease end, seq; the owner or NULL and the available_at that were seen
+  std::string due;       ///< now, floor -> claimable rows in claim order: `{row}`, claimable instant, locked_at
+  std::string in_order;  ///< now -> pending rows by seq except delayed ones: the columns of `due`
+  // token, now, lease end, first and last seq, crashes; what was seen: status, attempts, crashes, owner or NULL,
+  // progress, first and last available_at
+  std::string take;
+  std::string taken;       ///< first and last seq, token -> seq
   std::string make_dead;   ///< now, error, seq, the owner that was seen
   std::string next_due;    ///< now -> claimable instants after it, event_type, aggregate_type
   std::string next_grown;  ///< now, skip_recent -> the first insert that is due and still too young
@@ -28,8 +31,13 @@ struct row_statements {
   std::string settle_erased;   ///< (nothing); deletes the row
   std::string settle_dead;     ///< counted, now, error, progress; behind the token: does it leave the line of its key?
   std::string settle_release;  ///< (nothing)
-  std::string release;         ///< token, now, the last instant that its lease may reach
-  std::string renew;           ///< now, lease end
+
+  // A run: rows of one claim with consecutive numbers.
+  std::string settle_done_run;    ///< now, first and last seq, token; no progress
+  std::string settle_erased_run;  ///< first and last seq, token
+
+  std::string release;  ///< token, now, the last instant that its lease may reach
+  std::string renew;    ///< now, lease end
 };
 
 class OUTBOX_SQL_EXPORT row_store : public sql_store {
@@ -54,9 +62,13 @@ class OUTBOX_SQL_EXPORT row_store : public sql_store {
   void insert_one(connection& c, stored_event const& e);
   [[nodiscard]] candidates choose(connection& c, claim_request const& request, claim_reply& reply);
   void take_all(claim_request const& request, candidates& chosen, claim_reply& reply);
-  void take(connection& c, claim_request const& request, candidates& chosen);
+  void take(connection& c, claim_request const& request, candidates& chosen, bool by_runs);
+  void take_run(connection& c, claim_request const& request, candidates& chosen, std::size_t first, std::size_t end);
   void look_ahead(connection& c, claim_request const& request, claim_reply& reply);
   [[nodiscard]] std::int64_t settle_one(connection& c, settlement const& s);
+  [[nodiscard]] std::int64_t settle_run(connection& c, settlement const& first, settlement const& last);
+  [[nodiscard]] settle_reply settle(std::span<settlement const> items, std::span<std::size_t const> order,
+                                    bool by_runs);
 
   row_statements rows_;
   done_rows done_;

@@ -209,13 +209,14 @@ sql::row_statements row_statements(sql::layout const& table) {
       t("SELECT {row}, " CLAIMABLE
         ", {locked_at} FROM {outbox_event} WHERE {seq} IN (SELECT {seq} FROM {outbox_event} INDEXED BY "
         "{outbox_event_ready} "
-        "WHERE " CLAIMED " AND (" CLAIMABLE
+        "WHERE " CLAIMED " AND " IN_FORM " AND (" CLAIMABLE
         " <= ?1 OR {status} = {RETRY} OR {last_error} IS NOT NULL OR {locked_by} IS NOT NULL)) ORDER BY {seq}");
-  r.take = t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS
-             "), {locked_by} = ?1, {locked_at} = ?2, "
-             "{lease_until} = ?3, " NO_NOTE("") " "
-             "WHERE {seq} = ?4 AND " CLAIMED " AND " CLAIMABLE " <= ?2 AND " OWNER
-             " IS ?5 AND {available_at} = ?6 AND " IN_FORM);
+  // Numbers are compared as a look reads them: other programs may have stored text.
+  r.take = t("UPDATE {outbox_event} SET {crashes} = ?6, {locked_by} = ?1, {locked_at} = ?2, {lease_until} = ?3 "
+             "WHERE {seq} BETWEEN ?4 AND ?5 AND {status} = ?7 AND {blocked} IS NOT TRUE AND CAST({attempts} AS "
+             "INTEGER) = ?8 AND CAST({crashes} AS INTEGER) = ?9 AND " OWNER
+             " IS ?10 AND coalesce({progress}, '') = ?11 AND {available_at} BETWEEN ?12 AND ?13 AND " CLAIMABLE " <= ?2");
+  r.taken = t("SELECT {seq} FROM {outbox_event} WHERE {seq} BETWEEN ?1 AND ?2 AND {locked_by} = ?3");
   r.make_dead = t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS
                   "), {status} = {DEAD}, {done_at} = ?1, {last_error} = "
                   "?2, " NO_OWNER " WHERE {seq} = ?3 AND " PENDING " AND " CLAIMABLE " <= ?1 AND " OWNER " IS ?4");
@@ -240,6 +241,12 @@ sql::row_statements row_statements(sql::layout const& table) {
         "{progress} = ?4, "
         "{crashes} = 0, {blocked} = CASE ?8 WHEN 1 THEN NULL ELSE {blocked} END, " NO_OWNER OWNED(5, 6, 7));
   r.settle_erased = t("DELETE FROM {outbox_event}" OWNED(1, 2, 3));
+  // A number is never used again and a token belongs to one claim, so the two need no id beside them.
+  r.settle_done_run =
+      t("UPDATE {outbox_event} SET {status} = {DONE}, {done_at} = ?1, {progress} = NULL, {last_error} = NULL, {crashes} "
+        "= 0, " NO_OWNER " WHERE {seq} BETWEEN ?2 AND ?3 AND {locked_by} = ?4 AND " PENDING);
+  r.settle_erased_run =
+      t("DELETE FROM {outbox_event} WHERE {seq} BETWEEN ?1 AND ?2 AND {locked_by} = ?3 AND " PENDING);
   r.settle_release = t("UPDATE {outbox_event} SET " NO_OWNER OWNED(1, 2, 3));
   // A live lease is a claimable instant after now and not far from it, so the index skips both due and delayed rows.
   r.release = t("UPDATE {outbox_event} SET " NO_OWNER " WHERE " CLAIMED " AND " CLAIMABLE " > ?2 AND " CLAIMABLE

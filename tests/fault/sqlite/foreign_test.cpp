@@ -391,27 +391,65 @@ TEST_F(ForeignInstant, ARowIsDueAtItsInstantAlsoInOrder) {
 }
 
 // It may have been written after the claim had put others in form.
-TEST_F(ForeignInstant, ARowIsNotClaimedBeforeItsInstantIsNormalised) {
+TEST_F(ForeignInstant, ARowIsNotSeenBeforeItsInstantIsNormalised) {
   sqlite::connection db{path};
-  auto const taken = [&](std::string const& available_at) {
+  auto const seen = [&](std::string const& look, std::string const& available_at) {
     shell("DELETE FROM outbox_event;" + plain_insert("a", "'" + available_at + "'"));
+    sqlite3_stmt* s = nullptr;
+    EXPECT_EQ(sqlite3_prepare_v2(db.handle(), look.c_str(), -1, &s, nullptr), SQLITE_OK);
+    sqlite3_bind_text(s, 1, "2026-11-16 10:00:00.000000", -1, SQLITE_STATIC);  // now
+    sqlite3_bind_text(s, 2, "", -1, SQLITE_STATIC);
+    bool const row = sqlite3_step(s) == SQLITE_ROW;
+    sqlite3_finalize(s);
+    return row;
+  };
+  for (auto const& look : {sqlite::row_statements({}).due, sqlite::row_statements({}).in_order}) {
+    EXPECT_FALSE(seen(look, "2026-11-16T05:20:00-05:00"));
+    EXPECT_TRUE(seen(look, "2026-11-16T05:20:00.000000"));
+  }
+}
+
+// A claim looks without a lock. What has changed when it takes the rows is left to the next claim.
+TEST_F(Foreign, ARowIsTakenOnlyAsItWasSeen) {
+  sqlite::connection db{path};
+  auto const taken = [&](std::string const& change) {
+    shell("DELETE FROM outbox_event;" + plain_insert("a", "'2026-11-16 09:00:00.000000'") +
+          plain_insert("b", "'2026-11-16 09:30:00.000000'") + change);
     sqlite3_stmt* s = nullptr;
     auto const take = sqlite::row_statements({}).take;
     EXPECT_EQ(sqlite3_prepare_v2(db.handle(), take.c_str(), -1, &s, nullptr), SQLITE_OK);
-    auto const bind = [&](int at, std::string_view v) {
-      sqlite3_bind_text(s, at, v.data(), static_cast<int>(v.size()), SQLITE_STATIC);
-    };
+    auto const bind = [&](int at, char const* v) { sqlite3_bind_text(s, at, v, -1, SQLITE_STATIC); };
     bind(1, "n/1");
     bind(2, "2026-11-16 10:00:00.000000");  // now
     bind(3, "2026-11-16 10:00:30.000000");
-    sqlite3_bind_int64(s, 4, std::stoll(shell("SELECT seq FROM outbox_event;")));
-    bind(6, available_at);
+    sqlite3_bind_int64(s, 4, std::stoll(shell("SELECT min(seq) FROM outbox_event;")));
+    sqlite3_bind_int64(s, 5, std::stoll(shell("SELECT max(seq) FROM outbox_event;")));
+    for (int const number : {6, 7, 8, 9}) sqlite3_bind_int64(s, number, 0);
+    bind(11, "");
+    bind(12, "2026-11-16 09:00:00.000000");
+    bind(13, "2026-11-16 09:30:00.000000");
     EXPECT_EQ(sqlite3_step(s), SQLITE_DONE);
     sqlite3_finalize(s);
-    return sqlite3_changes(db.handle()) == 1;
+    return sqlite3_changes(db.handle());
   };
-  EXPECT_FALSE(taken("2026-11-16T05:20:00-05:00"));
-  EXPECT_TRUE(taken("2026-11-16T05:20:00.000000"));
+  EXPECT_EQ(taken(""), 2);
+  for (auto const* change : {"status = 1", "status = 2", "attempts = 1", "crashes = 1", "locked_by = 'm/1'",
+                             "progress = 'x'", "blocked = true", "available_at = '2026-11-16 09:30:00.000001'",
+                             "lease_until = '2026-11-16 10:00:00.000001'"}) {
+    EXPECT_EQ(taken(std::string{"UPDATE outbox_event SET "} + change + " WHERE event_id = 'b';"), 1) << change;
+  }
+}
+
+TEST_F(Foreign, ARowThatATriggerKeepsFromBeingTakenIsTheOnlyOneThatIsLeft) {
+  for (auto const* id : {"a", "b", "c", "d"}) shell(plain_insert(id, "'2026-01-01 00:00:00.000000'"));
+  shell(
+      "CREATE TRIGGER ignored BEFORE UPDATE OF locked_by ON outbox_event WHEN old.event_id = 'c' BEGIN SELECT "
+      "raise(IGNORE); END;");
+  auto const reply = store->backend().claim({.token = "n/1", .lease = 30s});
+  std::string ids;
+  for (auto const& r : reply.rows) ids += r.handle.id;
+  EXPECT_EQ(ids, "abd");
+  EXPECT_EQ(shell("SELECT event_id FROM outbox_event WHERE locked_by = 'n/1';"), "a\nb\nd\n");
 }
 
 // However many there are, a claim changes a bounded number, and says that there are more.

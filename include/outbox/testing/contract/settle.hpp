@@ -218,6 +218,19 @@ TYPED_TEST(Settle, ManySettlementsInOneCall) {
   EXPECT_EQ(this->s().inspect().counts().pending(), 0U);
 }
 
+TYPED_TEST(Settle, I6_OneLostRowAmongManyIsTheOnlyOneThatIsNotSettled) {
+  this->put({"a", "b", "c", "d"});
+  auto const rows = this->claim("n/1").rows;
+  ASSERT_THAT(rows, SizeIs(4));
+  ASSERT_TRUE(this->settle(rows[1].handle, outcome::release));
+  ASSERT_EQ(this->claim_one("n/2").id, "b");
+  std::vector<settlement> items;
+  for (auto const& r : rows) items.push_back({.row = r.handle});
+  EXPECT_THAT(this->s().settle(items).applied, ElementsAre(true, false, true, true));
+  EXPECT_EQ(this->row("b").locked_by, "n/2");
+  EXPECT_EQ(this->s().inspect().counts().pending(), 1U);
+}
+
 TYPED_TEST(Settle, AnEmptyBatchIsNotAnError) { EXPECT_THAT(this->s().settle({}).applied, IsEmpty()); }
 
 TYPED_TEST(Settle, ALongReasonOfAnyScriptIsKept) {
