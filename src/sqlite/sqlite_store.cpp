@@ -92,6 +92,24 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     });
   }
 
+  // What gives rows to other nodes that share this store. Those with other connections see it in the file.
+  spi::settle_reply settle(std::span<spi::settlement const> items) override {
+    auto reply = row_store::settle(items);
+    bool const ended = std::ranges::all_of(items, [](spi::settlement const& s) {
+      return s.outcome == spi::outcome::delivered || s.outcome == spi::outcome::dead;
+    });
+    if (!ended || reply.unblocked > 0) changes_.push();
+    return reply;
+  }
+  std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override {
+    return pushed(row_store::release(tokens, lease));
+  }
+  std::size_t replay(event_filter const& filter, std::size_t limit) override {
+    return pushed(row_store::replay(filter, limit));
+  }
+  std::size_t heal(std::size_t limit) override { return pushed(row_store::heal(limit)); }
+  bool resume(route_pause const& what) override { return pushed(row_store::resume(what)); }
+
   std::vector<spi::finding> findings() override {
     std::vector<spi::finding> found;
     with_reader([&](sql::connection& c) { found = findings_of(c, options_.table); });
@@ -145,16 +163,23 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     }
   }
 
-  // Changes when another connection commits, one of this store included.
+  // Changes when a connection commits that is not the writer: a claim or a settlement of ours is no news, and a node
+  // that is told about its own would never rest.
   std::optional<std::int64_t> data_version() noexcept {
     std::optional<std::int64_t> version;
     try {
-      // A long read must not hold up the end of a subscription: it looks again soon anyway.
-      std::unique_lock const lock{reader_.mutex, std::try_to_lock};
-      if (lock) version = reader_.statements.ask<std::int64_t>("PRAGMA data_version");
+      // A long change must not hold up the end of a subscription: the watch checks again soon anyway.
+      std::unique_lock const lock{writer_.mutex, std::try_to_lock};
+      if (lock) version = writer_.statements.ask<std::int64_t>("PRAGMA data_version");
     } catch (...) {  // NOLINT(bugprone-empty-catch): the node polls anyway
     }
     return version;
+  }
+
+  template <class Count>
+  Count pushed(Count changed) {
+    if (changed) changes_.push();
+    return changed;
   }
 
   void check_file(std::optional<file_identity> const& file) const {
@@ -169,7 +194,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   file_identity file_;
   std::string full_name_;
   std::atomic<bool> mending_failed_ = false;
-  change_watch changes_;
+  change_watch changes_{file_name(writer_.db.get()) + "-wal"};
 };
 
 }  // namespace
