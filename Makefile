@@ -30,7 +30,7 @@ build:  ## build everything
 test: build  ## build and run every test
 	@ctest --preset $(PRESET) -j$(JOBS)
 
-bench:  ## ours beside the same work by hand: a table, and build/bench/report.json (ONLY=sqlite.write for some)
+bench:  ## ours beside the same work by hand: a table, build/bench/report.json and pictures (ONLY=sqlite.write for some)
 	@tools/install-packages test
 	@cmake --preset release $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) -DOUTBOX_BENCH=ON -DOUTBOX_TESTS=OFF --log-level=WARNING >/dev/null
 	@cmake --build --preset release --target outbox_bench
