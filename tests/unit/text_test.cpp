@@ -26,6 +26,19 @@ TEST(Utf8, RefusesWhatTheStandardRefuses) {
   }
 }
 
+// Text is looked at in words of eight bytes.
+TEST(Utf8, LooksAtEveryByteOfAWord) {
+  for (std::size_t length = 1; length <= 24; ++length) {
+    for (std::size_t at = 0; at < length; ++at) {
+      std::string text(length, 'a');
+      text[at] = '\xFF';
+      EXPECT_FALSE(utf8_length(text)) << length << ", " << at;
+      text.replace(at, 1, "é");
+      EXPECT_EQ(utf8_length(text), length);
+    }
+  }
+}
+
 TEST(Scrub, MakesAnythingStorable) {
   EXPECT_EQ(scrub("fine é", 100), "fine é");
   EXPECT_EQ(scrub(std::string{"a\0b", 3}, 100),
@@ -43,6 +56,24 @@ TEST(JsonDepth, CountsBracketsOutsideStrings) {
   EXPECT_EQ(json_depth(R"("[[[\"[[[")"), 0U);
   EXPECT_EQ(json_depth(std::string(100, '[') + std::string(100, ']')), 100U);
   EXPECT_FALSE(json_depth(std::string(100, '[') + std::string(99, ']') + "}"));
+}
+
+// Strings are looked at in words of eight bytes.
+TEST(JsonDepth, LooksAtEveryByteOfAString) {
+  for (std::size_t length = 1; length <= 24; ++length) {
+    for (std::size_t at = 0; at < length; ++at) {
+      auto const with = [&](std::string_view piece) {
+        return '"' + std::string(length, 'a').replace(at, 1, piece) + '"';
+      };
+      for (char const* bad : {"\"", "\n", "\x1F", "\x01", "\xFF", "\x80", "\\x"}) {
+        EXPECT_FALSE(json_depth(with(bad))) << length << ", " << at << ": " << bad;
+      }
+      EXPECT_FALSE(json_depth(with(std::string_view{"\0", 1})));
+      for (char const* good : {" ", "!", "#", "[", "]", "~", "\x7F", "é", "\\\"", "\\u0041"}) {
+        EXPECT_EQ(json_depth(with(good)), 0U) << length << ", " << at << ": " << good;
+      }
+    }
+  }
 }
 
 TEST(JsonProblem, SaysWhereAndWhetherItIsText) {

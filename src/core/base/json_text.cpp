@@ -1,7 +1,9 @@
 #include "core/base/json_text.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "core/base/text.hpp"
@@ -34,6 +36,24 @@ class bracket_stack {
   std::vector<bool> rest_;
   std::size_t depth_ = 0;
 };
+
+// How many bytes at the beginning are ASCII characters that stand for themselves in a string. Most of a payload is
+// inside of strings, so this looks at eight bytes at once; the last seven are left to the caller.
+std::size_t plain_prefix(std::string_view text) noexcept {
+  constexpr std::uint64_t ones = 0x0101010101010101U;
+  constexpr std::uint64_t tops = ones << 7U;
+  auto const zeros = [](std::uint64_t x) { return (x - ones) & ~x; };  // the top bit of the first byte that is 0
+  std::size_t at = 0;
+  for (std::uint64_t word = 0; text.size() - at >= sizeof word; at += sizeof word) {
+    std::memcpy(&word, text.data() + at, sizeof word);
+    auto const special =
+        tops & (zeros(word ^ (ones * '"')) | zeros(word ^ (ones * '\\')) | ((word - ones * 0x20) & ~word) | word);
+    if (special == 0) continue;
+    bool const first_is_lowest = std::endian::native == std::endian::little;
+    return at + (first_is_lowest ? static_cast<std::size_t>(std::countr_zero(special)) / 8 : 0);
+  }
+  return at;
+}
 
 class scanner {
  public:
@@ -106,7 +126,9 @@ class scanner {
 
   // After the opening quote.
   bool string() {
-    while (at_ != end_) {
+    while (true) {
+      at_ += plain_prefix({at_, static_cast<std::size_t>(end_ - at_)});
+      if (at_ == end_) return false;
       auto const c = static_cast<unsigned char>(*at_);
       if (c == '"') return ++at_, true;
       if (c < 0x20) return false;
@@ -124,7 +146,6 @@ class scanner {
         at_ += length;
       }
     }
-    return false;
   }
 
   bool escape() {

@@ -1,6 +1,7 @@
 #include "core/base/text.hpp"
 
 #include <cstdint>
+#include <cstring>
 
 namespace outbox::inline v0::core {
 namespace {
@@ -9,6 +10,16 @@ constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD
 
 bool continues(std::string_view s, std::size_t at) noexcept {
   return at < s.size() && (static_cast<unsigned char>(s[at]) & 0xC0U) == 0x80U;
+}
+
+// How many bytes at the beginning are ASCII, in steps of eight until one is not.
+std::size_t ascii_prefix(std::string_view s) noexcept {
+  std::size_t at = 0;
+  for (std::uint64_t word = 0; s.size() - at >= sizeof word; at += sizeof word) {
+    std::memcpy(&word, s.data() + at, sizeof word);
+    if ((word & 0x8080808080808080U) != 0) break;
+  }
+  return at;
 }
 
 }  // namespace
@@ -31,8 +42,9 @@ std::size_t character_at(std::string_view s, std::size_t at) noexcept {
 }
 
 std::optional<std::size_t> utf8_length(std::string_view s) noexcept {
-  std::size_t characters = 0;
-  for (std::size_t at = 0; at < s.size(); ++characters) {
+  auto const plain = ascii_prefix(s);
+  std::size_t characters = plain;
+  for (std::size_t at = plain; at < s.size(); ++characters) {
     auto const length = character_at(s, at);
     if (length == 0) return std::nullopt;
     at += length;

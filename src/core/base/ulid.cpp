@@ -23,7 +23,8 @@ class ulid_source {
             .count());
     std::lock_guard const lock{mutex_};
     if (pid_ != ::getpid()) reseed();
-    last_ = next_ulid(last_, ms, static_cast<std::uint16_t>(random_()), random_());
+    bool const fresh = (ms & max_milliseconds) > last_.milliseconds;  // else no random bits are used
+    last_ = fresh ? next_ulid(last_, ms, static_cast<std::uint16_t>(random_()), random_()) : next_ulid(last_, ms, 0, 0);
     return to_string(last_);
   }
 
