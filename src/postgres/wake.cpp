@@ -17,8 +17,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// At most a hundred notifications a second: what comes sooner goes with the next.
-constexpr milliseconds spacing{10};
+// poll() waits without a limit.
+constexpr milliseconds for_ever{-1};
 
 // How long a store that is closed waits for the server to take its last notification.
 constexpr milliseconds last_limit{1000};
@@ -77,6 +77,9 @@ void wake_line::connect_and_listen() {
   conn_ = connector_.open(timeout_);
   driver d{conn_.get(), prepared::once, timeout_};
   if (auto const s = silence_setting(conn_.get()); !s.empty()) d.execute("SET " + std::string{s});
+  // A notification is a commit, and what it announces is on the disk already. Servers do not wait for the disk if a
+  // transaction only notifies; this says so, rather than rely on it.
+  d.execute("SET synchronous_commit = off");
   d.execute("LISTEN " + channel_);
   d.execute("LISTEN " + older_channel_);
 }
@@ -112,10 +115,12 @@ void wake_line::wait(milliseconds at_most) {
   }
 }
 
-// How long until something may be said. Notifications interrupt it, also our own.
+// How long until something may be said. Notifications interrupt it, also our own. The TLS layer may hold bytes that are
+// no longer on the socket, so with TLS there is a limit.
 milliseconds wake_line::until_next() const {
-  if (!wanted_) return milliseconds{1000};
-  return std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(last_sent_ + spacing - steady_clock::now()));
+  constexpr milliseconds with_tls{1000};
+  if (!wanted_) return PQsslInUse(conn_.get()) != 0 ? with_tls : for_ever;
+  return std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(pace_.next() - steady_clock::now()));
 }
 
 void wake_line::send(milliseconds timeout) {
@@ -126,7 +131,7 @@ void wake_line::send(milliseconds timeout) {
     wanted_ = true;  // on the next connection
     throw;
   }
-  last_sent_ = steady_clock::now();
+  pace_.sent(steady_clock::now());
 }
 
 // Only this object knows which hint is still unsent when the store closes, as in a process that commits and ends.

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "postgres/connector.hpp"
+#include "postgres/hint_pace.hpp"
 
 namespace outbox::inline v0::postgres {
 
@@ -55,7 +56,7 @@ class wake_line {
   std::atomic<bool> wanted_ = false;
   std::atomic<bool> quit_ = false;
   spi::change_signal changes_;
-  std::chrono::steady_clock::time_point last_sent_{};
+  hint_pace pace_;
   std::thread thread_;
 };
 

@@ -1,4 +1,9 @@
 // NOTIFY: hints to nodes in other processes.
+#include <sys/syscall.h>
+
+#include <iterator>
+
+#include "postgres/hint_pace.hpp"
 #include "server_fixture.hpp"
 
 namespace outbox {
@@ -38,10 +43,74 @@ TEST_F(PostgresServer, HintsAtTheSameTimeAreOneNotify) {
   std::uint64_t hints = 0;
   for (; std::chrono::steady_clock::now() < began + 300ms; ++hints) s->backend().hint();
   ASSERT_TRUE(eventually([&] { return heard.count() > 0; }));
-  auto const most = (std::chrono::steady_clock::now() - began) / 10ms + 2;
+  auto const most = (std::chrono::steady_clock::now() - began) / postgres::hint_pace::each + postgres::hint_pace::burst;
   ASSERT_GT(hints, 1000U);
-  EXPECT_LE(heard.count(), static_cast<std::uint64_t>(most)) << "a hundred a second";
+  EXPECT_LE(heard.count(), static_cast<std::uint64_t>(most) + 1) << "a burst, and then 250 a second";
 }
+
+// Two hundred writes a second are not a flood: none of them waits for another.
+TEST(HintPace, LetsASteadyStreamPassAndLimitsAFlood) {
+  using pace = postgres::hint_pace;
+  auto now = pace::clock::now();
+  pace steady;
+  for (int i = 0; i < 10'000; ++i) {
+    ASSERT_LE(steady.next(), now) << i;
+    steady.sent(now);
+    now += i % 2 == 0 ? 1ms : 9ms;  // 200 a second, in pairs
+  }
+  pace flooded;
+  int sent = 0;
+  for (auto const end = now + 1s; now < end; now += 100us) {
+    if (flooded.next() > now) continue;
+    flooded.sent(now);
+    ++sent;
+  }
+  EXPECT_EQ(sent, pace::burst + 1s / pace::each - 1);
+}
+
+// A hint is sent after the commit that it announces, so it need not reach the disk itself.
+TEST_F(PostgresServer, TheSessionOfHintsDoesNotWaitForTheDisk) {
+  postgres_server server{{.settings = {"log_statement=all", "log_line_prefix=%p|"}}};
+  postgres_database own{"postgres", server};
+  auto o = own.options();
+  o.notify = true;
+  auto const s = postgres::open(own.connection(), o);
+  std::ifstream log{server.directory() + "/server.log"};
+  std::string listening, waits_not;  // processes of the server
+  for (std::string line; std::getline(log, line);) {
+    auto const process = line.substr(0, line.find('|'));
+    if (line.find("LISTEN ") != std::string::npos) listening = process;
+    if (line.find("SET synchronous_commit = off") != std::string::npos) waits_not = process;
+  }
+  EXPECT_FALSE(listening.empty());
+  EXPECT_EQ(listening, waits_not);
+}
+
+#ifdef SYS_poll
+// What Linux says that a thread with this name waits for: the number of the system call and its arguments.
+std::vector<std::string> waits_in(std::string_view thread_name) {
+  for (auto const& task : std::filesystem::directory_iterator{"/proc/self/task"}) {
+    std::ifstream name_file{task.path() / "comm"};
+    std::string name;
+    if (!std::getline(name_file, name) || name != thread_name) continue;
+    std::ifstream call{task.path() / "syscall"};
+    return {std::istream_iterator<std::string>{call}, {}};
+  }
+  return {};
+}
+
+// It wakes for a notification or a hint, and for nothing else.
+TEST_F(PostgresServer, AListenerThatHearsNothingSleepsWithoutALimit) {
+  if (!std::ifstream{"/proc/self/syscall"}) GTEST_SKIP() << "this system does not say what threads wait for";
+  auto o = db.options();
+  o.notify = true;
+  auto const s = postgres::open(db.connection(), o);
+  EXPECT_TRUE(eventually([] {
+    auto const call = waits_in("outbox-listen");  // its third argument is the limit
+    return call.size() > 3 && call[0] == std::to_string(SYS_poll) && call[3].starts_with("0xffffffff");
+  }));
+}
+#endif
 
 // After a process has committed and ended, nothing is left that could notify later.
 TEST_F(PostgresServer, AHintIsSentBeforeTheStoreIsGone) {
