@@ -270,7 +270,11 @@ sql::dialect shared_statements(sql::layout const& table) {
                                                               " AND left({locked_by}, length(?2::text)) <> ?2::text");
   d.find = t("SELECT {row} FROM {outbox_event} WHERE {event_id} = ?1");
   d.counts = t("SELECT {status}, count(*) FROM {outbox_event} GROUP BY {status}");
-  d.heartbeat = t(
+  // In one statement, because each round trip wakes an idle process. The node's own row may be old too, if the machine
+  // has slept: that one is left to the INSERT.
+  auto const forget =
+      t("WITH forgotten AS (DELETE FROM {outbox_node} WHERE lease_until < " LATER(17) " AND incarnation <> ?1) ");
+  d.heartbeat = forget + t(
       "INSERT INTO {outbox_node} (incarnation, name, version, mode, lease_ms, held, lease_until, started_at, active, "
       "reason, lock_key, done, failed, dead, erased, routes) VALUES (?1, ?2, ?3, ?4, ?5::bigint, ?6::bigint, " LATER(7)
       ", " LATER(8) ", ?9::bigint = 1, ?10, ?11, ?12::bigint, ?13::bigint, ?14::bigint, ?15::bigint, ?16) ON CONFLICT "
@@ -278,7 +282,6 @@ sql::dialect shared_statements(sql::layout const& table) {
       "excluded.lease_ms, held = excluded.held, lease_until = excluded.lease_until, active = excluded.active, reason = "
       "excluded.reason, lock_key = excluded.lock_key, done = excluded.done, failed = excluded.failed, dead = "
       "excluded.dead, erased = excluded.erased, routes = excluded.routes");
-  d.forget_old_nodes = t("DELETE FROM {outbox_node} WHERE lease_until < " LATER(1));
   d.retire = t("DELETE FROM {outbox_node} WHERE incarnation = ?1");
   d.nodes =
       t("SELECT incarnation, name, version, mode, lease_ms, held, started_at, active, reason, lock_key, done, "

@@ -47,7 +47,7 @@ struct dialect {
   // incarnation, name, version, mode, lease ms, held, lease end, now, active, reason, lock key, done, failed, dead,
   // erased, routes
   std::string heartbeat;
-  std::string forget_old_nodes;  ///< a day ago
+  std::string forget_old_nodes;  ///< a day ago. Empty: `heartbeat` forgets them too, and has that parameter at its end
   std::string retire;            ///< incarnation
   // now -> incarnation, name, version, mode, lease ms, held, started_at, active, reason, lock key, done, failed, dead,
   // erased, routes

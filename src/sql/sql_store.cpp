@@ -62,13 +62,30 @@ void sql_store::heartbeat(node_row const& n) {
   auto const routes = spi::encode_names(n.routes);
   auto const reason = core::scrub(n.reason, longest_error);
   auto const number = [](std::uint64_t count) { return static_cast<std::int64_t>(count); };
+  from_now const a_day_ago{-std::chrono::hours{24}};
+  std::vector<value> values{std::string_view{n.incarnation},
+                            std::string_view{n.name},
+                            std::string_view{n.version},
+                            name(n.mode),
+                            std::int64_t{n.lease.count()},
+                            number(n.held),
+                            from_now{n.lease},
+                            from_now{},
+                            std::int64_t{n.active},
+                            std::string_view{reason},
+                            std::string_view{n.lock_key},
+                            number(n.done),
+                            number(n.failed),
+                            number(n.dead),
+                            number(n.erased),
+                            std::string_view{routes}};
+  if (dialect_.forget_old_nodes.empty()) {
+    values.emplace_back(a_day_ago);
+    return with_writer([&](connection& c) { c.execute(dialect_.heartbeat, values, {}); });
+  }
   in_transaction([&](connection& c) {
-    c.execute(dialect_.heartbeat,
-              {std::string_view{n.incarnation}, std::string_view{n.name}, std::string_view{n.version}, name(n.mode),
-               std::int64_t{n.lease.count()}, number(n.held), from_now{n.lease}, from_now{}, std::int64_t{n.active},
-               std::string_view{reason}, std::string_view{n.lock_key}, number(n.done), number(n.failed), number(n.dead),
-               number(n.erased), std::string_view{routes}});
-    c.execute(dialect_.forget_old_nodes, {from_now{-std::chrono::hours{24}}});
+    c.execute(dialect_.heartbeat, values, {});
+    c.execute(dialect_.forget_old_nodes, {a_day_ago});
   });
 }
 

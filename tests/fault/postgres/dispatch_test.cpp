@@ -175,5 +175,18 @@ TEST_F(PostgresCopies, ANodeOfTheOlderVersionAndANewOneExcludeEachOther) {
   EXPECT_TRUE(eventually([&] { return older.ask(take) == "t"; }));
 }
 
+// The registry of nodes does not grow: a heartbeat deletes rows of the day before, except the node's own, which is old
+// if the machine has slept.
+TEST_F(PostgresServer, AHeartbeatForgetsTheNodesOfYesterday) {
+  auto const s = db.open();
+  for (auto const* incarnation : {"yesterday", "mine", "live"}) s->backend().heartbeat({.incarnation = incarnation});
+  db.execute("UPDATE " + db.table("outbox_node") +
+             " SET lease_until = now() - interval '25 hours' WHERE incarnation <> 'live'");
+  s->backend().heartbeat({.incarnation = "mine", .lease = 1min});
+  EXPECT_EQ(db.ask("SELECT string_agg(incarnation, ' ' ORDER BY incarnation) FROM " + db.table("outbox_node")),
+            "live mine");
+  EXPECT_EQ(db.ask("SELECT lease_until > now() FROM " + db.table("outbox_node") + " WHERE incarnation = 'mine'"), "t");
+}
+
 }  // namespace
 }  // namespace outbox
