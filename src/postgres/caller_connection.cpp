@@ -15,13 +15,16 @@ caller_connection::caller_connection() = default;
 caller_connection::~caller_connection() = default;
 void caller_connection::writes_to(write_target const& /*to*/) {}
 void caller_connection::insert(std::string_view sql, std::span<parameter const> values, std::size_t rows) {
-  std::vector<std::optional<std::string>> texts;
+  std::vector<std::string> arrays;
   std::vector<sql::value> shown;
-  texts.reserve(values.size());  // `shown` points into it
   shown.reserve(values.size());
   for (auto const& v : values) {
-    auto const& text = texts.emplace_back(text_of(v));
-    shown.push_back(text ? sql::value{std::string_view{*text}} : sql::value{});
+    if (auto const* const one = std::get_if<sql::value>(&v)) {
+      shown.push_back(*one);
+      continue;
+    }
+    if (arrays.empty()) arrays.reserve(values.size());  // `shown` points into it
+    shown.emplace_back(std::string_view{arrays.emplace_back(text_of(v).value_or(""))});
   }
   doubt_missing_rows(*this, execute(sql, shown, {}), rows);
 }

@@ -64,7 +64,7 @@ sql::result result_of(PGresult* r) {
 }  // namespace
 
 argument_list::argument_list(std::span<sql::argument const> args) {
-  numbers_.reserve(args.size());  // views go into its strings
+  values_.reserve(args.size());
   for (std::size_t i = 0; i < args.size(); ++i) {
     auto const& v = args[i].value();
     if (auto const* const b = std::get_if<bool>(&v)) {
@@ -72,6 +72,7 @@ argument_list::argument_list(std::span<sql::argument const> args) {
     } else if (auto const* const n = std::get_if<std::int64_t>(&v)) {
       values_.emplace_back(*n);
     } else if (auto const* const d = std::get_if<double>(&v)) {
+      if (numbers_.empty()) numbers_.reserve(args.size() - i);  // views go into its strings
       values_.emplace_back(std::string_view{numbers_.emplace_back(text_of_number(*d))});
     } else if (auto const* const t = std::get_if<std::string_view>(&v)) {
       if (t->find('\0') != std::string_view::npos) {

@@ -3,11 +3,12 @@
 
 #include <libpq-fe.h>
 
+#include <cstddef>
+#include <memory>
 #include <outbox/spi/postgres_adapter.hpp>
 #include <outbox/spi/sql_connection.hpp>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace outbox::inline v0::postgres {
 
@@ -17,34 +18,37 @@ namespace outbox::inline v0::postgres {
 /// The text with the server's placeholders: $1 for ?1. For statement texts of this library only.
 [[nodiscard]] std::string numbered(std::string_view sql);
 
-/// Owns what it sends. Single values are sent as text, which the server converts to the type that it needs. Bytes and
-/// arrays are sent in binary form, without quoting.
+/// Owns what it sends, in one block of memory: a write makes one of these per statement. Single values are sent as
+/// text, which the server converts to the type that it needs. Bytes and arrays are sent in binary form, without
+/// quoting; so are the instants of the store's own statements, which name the type.
 class parameters {
  public:
   parameters() = default;
   explicit parameters(std::span<sql::value const> values);
   explicit parameters(std::span<parameter const> values);
-  parameters(parameters const& other);
-  parameters(parameters&&) noexcept = default;
-  parameters& operator=(parameters const&) = delete;
-  parameters& operator=(parameters&&) noexcept = default;
-  ~parameters() = default;
 
-  [[nodiscard]] int size() const noexcept { return static_cast<int>(pointers_.size()); }
-  [[nodiscard]] char const* const* pointers() const noexcept { return pointers_.data(); }
-  [[nodiscard]] int const* lengths() const noexcept { return lengths_.data(); }
-  [[nodiscard]] int const* formats() const noexcept { return formats_.data(); }
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(count_); }
+  [[nodiscard]] char const* const* pointers() const noexcept { return pointers_; }  ///< Null for NULL.
+  [[nodiscard]] int const* lengths() const noexcept { return lengths_; }
+  [[nodiscard]] int const* formats() const noexcept { return formats_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
  private:
-  void reserve(std::size_t count);
+  template <class Values>
+  void fill(Values values);
+  void reserve(std::size_t count, std::size_t bytes);
   void add(sql::value const& v);
   void add(parameter const& p);
-  void push(std::string text, int format);
+  void add_text(std::string_view text);
+  template <class Put>
+  void push(int format, Put&& put);
 
-  std::vector<std::string> texts_;     ///< One for each that is not NULL.
-  std::vector<char const*> pointers_;  ///< Into `texts_`; null for NULL.
-  std::vector<int> lengths_, formats_;
+  std::unique_ptr<std::byte[]> block_;  ///< The three arrays, then the bytes that the first one points to.
+  char const** pointers_ = nullptr;
+  int* lengths_ = nullptr;
+  int* formats_ = nullptr;
+  char* end_ = nullptr;  ///< Where the next value begins.
+  std::size_t count_ = 0;
   std::size_t bytes_ = 0;
 };
 

@@ -13,6 +13,9 @@ namespace {
 // A queue that is longer than this is sent: libpq keeps a copy of it while it is sent.
 constexpr std::size_t longest_queue = 1U << 20U;
 
+// BEGIN, one statement of the application, an event, COMMIT.
+constexpr std::size_t usual_queue = 4;
+
 // Makes an INSERT one that may be sent again.
 constexpr std::string_view unless_there = " ON CONFLICT DO NOTHING";
 
@@ -28,6 +31,7 @@ void transaction::state::begin() {
   if (seen == nullptr) throw error{errc::unavailable, "libpq has no memory for an event procedure"};
   seen->idle();
   began = seen->now();
+  waiting.reserve(usual_queue);
   if (pipelined()) {
     waiting.push_back({"BEGIN", parameters{}});
     if (PQenterPipelineMode(conn) == 0) throw error_of(conn, nullptr, "cannot begin a pipeline");
@@ -96,7 +100,7 @@ void transaction::state::note_suppressed(std::span<statement const> sent,
   for (std::size_t i = 0; i < std::min(sent.size(), answers.size()); ++i) {
     auto const& s = sent[i];
     bool const again = s.sql.ends_with(unless_there);
-    if (again || result_rows{answers[i].get()}.changed() >= static_cast<std::int64_t>(s.rows)) continue;
+    if (s.rows == 0 || again || result_rows{answers[i].get()}.changed() >= static_cast<std::int64_t>(s.rows)) continue;
     writes.doubt(s.write);
   }
 }

@@ -74,6 +74,7 @@ class pqxx_connection final : public postgres::caller_connection {
  private:
   pqxx::result run(std::string const& sql, std::span<sql::value const> values) {
     std::vector<std::optional<std::string>> texts;
+    texts.reserve(values.size());
     for (auto const& v : values) texts.push_back(postgres::text_of(v));
 #if PQXX_VERSION_MAJOR >= 7
     pqxx::params parameters;
@@ -91,6 +92,7 @@ class pqxx_connection final : public postgres::caller_connection {
 #endif
 #else
     std::vector<char const*> pointers;
+    pointers.reserve(texts.size());
     for (auto const& t : texts) pointers.push_back(t ? t->c_str() : nullptr);
     return tx_.exec_params(sql, pqxx::prepare::make_dynamic_params(pointers.begin(), pointers.end()));
 #endif

@@ -59,8 +59,8 @@ class OUTBOX_POSTGRES_EXPORT caller_connection : public sql::connection {
   virtual void writes_to(write_target const& to);
 
   /// Inserts `rows` events of that write. A trigger or a rule of the table may suppress some of them: then it is
-  /// unknown which of the rows are there, and the observer is told `committed_in_part`. By default the parameters go to
-  /// `execute()` as `text_of` writes them.
+  /// unknown which of the rows are there, and the observer is told `committed_in_part`. By default single values go to
+  /// `execute()` as they are, and arrays as `text_of` writes them.
   virtual void insert(std::string_view sql, std::span<parameter const> values, std::size_t rows);
 };
 
