@@ -8,6 +8,10 @@
 -- order of its key.
 ALTER TABLE outbox_event ADD COLUMN IF NOT EXISTS blocked boolean DEFAULT false;
 
+-- Every row is updated once or twice. A new version that fits on the page of the old one costs far fewer bytes of the
+-- server's log: only what differs. Applies to rows that are inserted from now on.
+ALTER TABLE outbox_event SET (fillfactor = 50);
+
 -- What a node tells about itself at each heartbeat. started_at is NULL for a node whose library has version 1.
 ALTER TABLE outbox_node
   ADD COLUMN IF NOT EXISTS started_at timestamptz,                    -- the first heartbeat, by the server's clock
