@@ -147,7 +147,9 @@ statement settle_statement(array_statements const& a, sql::settle_group const& g
   parameter const delay = integer_array{g.delay};
   parameter const counted = integer_array{g.counted};
   switch (g.outcome) {
-    case spi::outcome::delivered: return make(a.settle_done, {id, token, progress});
+    case spi::outcome::delivered:
+      if (g.of_one) return make(a.settle_done_of_one, {id, *g.token.front()});
+      return make(a.settle_done, {id, token, progress});
     case spi::outcome::retry: return make(a.settle_retry, {id, token, progress, error, delay, counted});
     case spi::outcome::defer: return make(a.settle_defer, {id, token, progress, error, delay});
     case spi::outcome::dead: return make(a.settle_dead, {id, token, progress, error, counted, integer_array{g.leaves}});

@@ -13,6 +13,7 @@
 #include "postgres/own_connection.hpp"
 #include "postgres/reach.hpp"
 #include "postgres/statements.hpp"
+#include "postgres/turns.hpp"
 #include "postgres/wake.hpp"
 #include "sql/pool.hpp"
 #include "sql/set_store.hpp"
@@ -20,6 +21,8 @@
 
 namespace outbox::inline v0::postgres {
 namespace {
+
+constexpr std::string_view lock_not_available = "55P03";
 
 class postgres_store final : public sql::set_store {
  public:
@@ -31,6 +34,7 @@ class postgres_store final : public sql::set_store {
         timeout_{o.timeout},
         identity_{o.table, std::move(schema), std::move(table_id)},
         full_name_{identity_.schema + "." + identity_.table},
+        turns_{identity_.id},
         log_{std::make_shared<log_function const>(o.log)},
         pooled_{pooled},
         pool_{[this] { return connect_own(connector_, timeout_); }, o.connections, timeout_} {
@@ -102,6 +106,7 @@ class postgres_store final : public sql::set_store {
   // Connections of the pool are drivers.
   static driver& own(sql::connection& c) noexcept { return static_cast<driver&>(c); }
 
+  void look(driver& d, spi::claim_request const& request, std::size_t window, sql::row_chooser& choose, bool in_turn);
   void warn(std::string const& text) const noexcept;
 
   array_statements arrays_;
@@ -110,6 +115,7 @@ class postgres_store final : public sql::set_store {
   milliseconds const timeout_;
   table_identity identity_;
   std::string full_name_;
+  turns turns_;
   std::shared_ptr<log_function const> log_;  ///< Shared with transactions that wrote to the store.
   std::atomic<bool> order_looked_at_ = false;
   std::atomic<bool> older_said_ = false;
@@ -145,6 +151,19 @@ void postgres_store::send_insert(sql::connection& c, std::span<spi::insertion co
 void postgres_store::send_look(sql::connection& c, spi::claim_request const& request, std::size_t window,
                                sql::row_chooser& choose) {
   auto& d = own(c);
+  bool const in_turn = !d.in_transaction() && !request.in_order && turns_.worth_waiting();
+  try {
+    look(d, request, window, choose, in_turn);
+  } catch (error const& e) {
+    if (!in_turn || e.sqlstate() != lock_not_available) throw;
+    turns_.missed();
+    d.execute(statements().rollback);
+    look(d, request, window, choose, false);
+  }
+}
+
+void postgres_store::look(driver& d, spi::claim_request const& request, std::size_t window, sql::row_chooser& choose,
+                          bool in_turn) {
   std::vector<statement> all;
   if (!d.in_transaction()) {
     all.push_back(make(statements().begin, {}));
@@ -154,7 +173,8 @@ void postgres_store::send_look(sql::connection& c, spi::claim_request const& req
     }
   }
   auto const preamble = all.size();
-  all.push_back(make("SELECT now()", {}));
+  all.push_back(in_turn ? make(arrays_.begin_in_turn, {turns_.name(), turns::longest_wait})
+                        : make(arrays_.begin_without_turn, {}));
   all.push_back(candidates(arrays_, request, window));
   auto const answers = d.send_or_throw(all);
   instant now{};

@@ -26,35 +26,48 @@ namespace {
 #define CLAIM_NOW "now()"
 
 // A pair is one text, as pair_text() in postgres/columns.cpp makes it. The length of the first name makes it
-// unambiguous.
-#define NOT_PAUSED(types, pairs)                                \
-  " AND {event_type} <> ALL(?" #types                           \
-  "::text[]) AND (length({event_type}) || ':' || {event_type} " \
-  "|| coalesce({aggregate_type}, '__GLOBAL__')) <> ALL(?" #pairs "::text[])"
+// unambiguous. Without pairs, which is the rule, no such text is made of the rows.
+#define NOT_PAUSED(types, pairs)                                                                               \
+  " AND {event_type} <> ALL(?" #types "::text[]) AND (cardinality(?" #pairs                                    \
+  "::text[]) = 0 OR (length({event_type}) || ':' || {event_type} || coalesce({aggregate_type}, '__GLOBAL__'))" \
+  " <> ALL(?" #pairs "::text[]))"
 
 // One condition whose selectivity the planner cannot estimate: from several it would conclude that hardly a row is
 // left, and then read and sort all due rows.
 #define ALL_OF(conditions) " AND CASE WHEN " conditions " THEN true ELSE false END"
 
+// The commit does not wait for the disk or a standby. A claim that a crash of the server undoes leaves its rows as they
+// were, and they are claimed again.
+#define NOT_AWAITED "set_config('synchronous_commit', 'off', true)"
+
 // The owner is a node of this library: it has a lease.
 #define OURS "{locked_by} IS NOT NULL AND {lease_until} IS NOT NULL"
 
+// No transaction that is still open can commit a row that belongs before this one. Only a claim in order asks: the
+// server makes a snapshot for each row that it asks about.
+#define NOTHING_EARLIER                                                 \
+  "coalesce({written_by} < pg_snapshot_xmin(pg_current_snapshot()) OR " \
+  "{written_by} >= pg_snapshot_xmax(pg_current_snapshot()), true)"
+
 // In the order of candidate_column.
-#define CANDIDATE                                                                                          \
+#define CANDIDATE(nothing_earlier)                                                                         \
   "{event_id}, {event_type}, coalesce({aggregate_type}, '__GLOBAL__'), " OURS                              \
   ", {status} = {RETRY} OR {last_error} IS "                                                               \
   "NOT NULL, {crashes}, " INSERTED_AT ", " CLAIMABLE                                                       \
   ", octet_length({event_id}) + octet_length({event_type}) + coalesce(octet_length({aggregate_id}), 0) + " \
   "octet_length({payload}::text) + coalesce(octet_length({payload_bytes}), 0) + "                          \
   "coalesce(octet_length({headers}::text), "                                                               \
-  "0), coalesce({written_by} < pg_snapshot_xmin(pg_current_snapshot()) OR "                                \
-  "{written_by} >= pg_snapshot_xmax(pg_current_snapshot()), true), CASE WHEN NOT (" OURS                   \
+  "0), " nothing_earlier ", CASE WHEN NOT (" OURS                                                          \
   ") THEN {locked_at} END, "                                                                               \
   "CASE WHEN NOT (" OURS ") THEN {locked_by} END"
 
 // The rows that carry the token of the settlement.
 #define OWNED \
   " WHERE t.{event_id} = u.id AND t.{locked_by} = u.token AND t.{status} IN ({NEW}, {RETRY}) RETURNING t.{event_id}"
+
+// The same for rows of one owner: without a join.
+#define OWNED_BY_ONE \
+  " WHERE {event_id} = ANY(?1::text[]) AND {locked_by} = ?2 AND {status} IN ({NEW}, {RETRY}) RETURNING {event_id}"
 
 #define REVIVE                                                                \
   "{status} = {NEW}, {attempts} = 0, {crashes} = 0, {available_at} = " LATER( \
@@ -307,16 +320,23 @@ array_statements set_statements(sql::layout const& table, done_rows done) {
     for (bool const delayed : {false, true})
       a.insert_many.at((rich ? 2U : 0U) + (delayed ? 1U : 0U)) = t(insert_many(rich, delayed));
   }
-  a.due = t("SELECT " CANDIDATE " FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE
-            " >= coalesce(?7::timestamptz, " CLAIM_NOW
-            " - " MICROSECONDS(9) ", '-infinity') AND " CLAIMABLE " <= " CLAIM_NOW ALL_OF(
-                "(?2::bigint = 0 OR " INSERTED_AT " <= " CLAIM_NOW
-                " - " MICROSECONDS(2) ") AND (?3::bigint = 0 OR {locked_by} IS NULL)" NOT_PAUSED(
-                    4, 5) " AND {event_id} <> ALL(?8::text[]) AND (?6::bigint = 0 OR {crashes} + (" OURS ")::int >= "
-                          "?6::bigint)") " ORDER BY " CLAIMABLE ", {seq} LIMIT ?1::bigint FOR UPDATE SKIP LOCKED");
-  a.in_order = t("SELECT " CANDIDATE " FROM {outbox_event} WHERE " CLAIMED " AND (" CLAIMABLE " <= " CLAIM_NOW
-                 " OR {status} = {RETRY} OR {last_error} IS NOT NULL OR {locked_by} IS NOT NULL)" NOT_PAUSED(
-                     2, 3) " ORDER BY {seq} LIMIT ?1::bigint FOR UPDATE");
+  // The columns of a result are computed from left to right, so that only the lock is waited for with this limit.
+  a.begin_in_turn =
+      t("SELECT " CLAIM_NOW ", " NOT_AWAITED
+        ", set_config('lock_timeout', ?2, true), pg_advisory_xact_lock(hashtextextended(?1, 0)), "
+        "set_config('lock_timeout', s.was, true) FROM (SELECT current_setting('lock_timeout') AS was OFFSET 0) s");
+  a.begin_without_turn = "SELECT " CLAIM_NOW ", " NOT_AWAITED;
+  a.due = t("SELECT " CANDIDATE(
+      "true") " FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE " >= coalesce(?7::timestamptz, " CLAIM_NOW
+              " - " MICROSECONDS(9) ", '-infinity') AND " CLAIMABLE " <= " CLAIM_NOW ALL_OF(
+                  "(?2::bigint = 0 OR " INSERTED_AT " <= " CLAIM_NOW
+                  " - " MICROSECONDS(2) ") AND (?3::bigint = 0 OR {locked_by} IS NULL)" NOT_PAUSED(
+                      4, 5) " AND {event_id} <> ALL(?8::text[]) AND (?6::bigint = 0 OR {crashes} + (" OURS ")::int >= "
+                            "?6::bigint)") " ORDER BY " CLAIMABLE ", {seq} LIMIT ?1::bigint FOR UPDATE SKIP LOCKED");
+  a.in_order = t("SELECT " CANDIDATE(
+      NOTHING_EARLIER) " FROM {outbox_event} WHERE " CLAIMED " AND (" CLAIMABLE " <= " CLAIM_NOW
+                       " OR {status} = {RETRY} OR {last_error} IS NOT NULL OR {locked_by} IS NOT NULL)" NOT_PAUSED(
+                           2, 3) " ORDER BY {seq} LIMIT ?1::bigint FOR UPDATE");
   a.next_due = t("SELECT " CLAIMABLE " FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE " > " CLAIM_NOW
                  " ORDER BY " CLAIMABLE " LIMIT 1");
   // Passes over at most a thousand paused rows.
@@ -328,10 +348,10 @@ array_statements set_statements(sql::layout const& table, done_rows done) {
   a.next_grown = t("SELECT min(" INSERTED_AT ") FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE " <= " CLAIM_NOW
                    " AND " CLAIMABLE " > " CLAIM_NOW " - " MICROSECONDS(1) " - interval '1 second' AND " INSERTED_AT
                                                                            " > " CLAIM_NOW " - " MICROSECONDS(1));
-  a.take =
-      t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS ")::int, {locked_by} = ?1, {locked_at} = " CLAIM_NOW
-        ", {lease_until} = " CLAIM_NOW
-        " + " MICROSECONDS(2) ", " NO_NOTE("") " WHERE {event_id} = ANY(?3::text[]) AND " PENDING " RETURNING {row}");
+  a.take = t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS
+             ")::int, {locked_by} = ?1, {locked_at} = " CLAIM_NOW ", {lease_until} = " CLAIM_NOW
+             " + " MICROSECONDS(2) ", " NO_NOTE("") " WHERE {event_id} = ANY(?3::text[]) AND " PENDING
+                                                    " RETURNING {claimed}");
   a.make_dead =
       t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS ")::int, {status} = {DEAD}, {done_at} = " NOW
         ", {last_error} = ?1, " NO_OWNER " WHERE {event_id} = ?2 AND " PENDING);
@@ -340,10 +360,14 @@ array_statements set_statements(sql::layout const& table, done_rows done) {
     a.settle_done =
         t("DELETE FROM {outbox_event} t USING unnest(?1::text[], ?2::text[], ?3::text[]) u(id, token, "
           "progress)" OWNED);
+    a.settle_done_of_one = t("DELETE FROM {outbox_event}" OWNED_BY_ONE);
   } else {
-    a.settle_done = t("UPDATE {outbox_event} t SET {status} = {DONE}, {done_at} = " NOW
-                      ", {progress} = u.progress, {last_error} = NULL, {crashes} = "
-                      "0, " NO_OWNER " FROM unnest(?1::text[], ?2::text[], ?3::text[]) u(id, token, progress)" OWNED);
+#define DELIVERED(progress) \
+  "{status} = {DONE}, {done_at} = " NOW ", {progress} = " progress ", {last_error} = NULL, {crashes} = 0, " NO_OWNER
+    a.settle_done = t("UPDATE {outbox_event} t SET " DELIVERED(
+        "u.progress") " FROM unnest(?1::text[], ?2::text[], ?3::text[]) u(id, token, progress)" OWNED);
+    a.settle_done_of_one = t("UPDATE {outbox_event} SET " DELIVERED("NULL") OWNED_BY_ONE);
+#undef DELIVERED
   }
   a.settle_retry = t(
       "UPDATE {outbox_event} t SET {status} = {RETRY}, {attempts} = t.{attempts} + u.counted::int, {available_at} "

@@ -37,7 +37,7 @@ struct candidate_column {
     inserted_at,
     claimable_at,
     bytes,
-    nothing_earlier,    ///< True unless a transaction that began to write earlier may still commit.
+    nothing_earlier,    ///< True unless a transaction that began to write earlier may still commit; only `in_order`.
     foreign_locked_at,  ///< When a program without leases locked it, else NULL; likewise the next one.
     foreign_owner,
   };
@@ -55,6 +55,11 @@ struct array_statements {
   // payload_bytes. A column that a row does not have is empty. The index is 2 for rich plus 1 for delayed.
   std::array<std::string, 4> insert_many;
 
+  /// the turn's name, how long to wait -> the instant of the claim. Waits for the turn of this transaction; fails with
+  /// lock_not_available (55P03) if it does not come in time.
+  std::string begin_in_turn;
+  std::string begin_without_turn;  ///< -> the instant of the claim
+
   // Parameters: limit, skip_recent, unowned only?, paused types, paused pairs of type and aggregate type, crashes of a
   // suspect or 0 for every row, the first claimable instant to look at or NULL, ids to leave, how far back to look or
   // NULL. Result: `candidate_column`.
@@ -65,17 +70,18 @@ struct array_statements {
   /// paused types, paused pairs -> the same among rows that are not paused; if very many are paused, when to look again
   std::string next_due_beside_pauses;
   std::string next_grown;  ///< skip_recent -> the first insert that is due and still too young
-  std::string take;        ///< token, lease, ids -> `{row}`
+  std::string take;        ///< token, lease, ids -> `{claimed}`
   std::string make_dead;   ///< error, event_id
 
   // The parameters of each begin with ids, tokens. Each returns the ids of the rows that it settled.
-  std::string settle_done;     ///< progress
-  std::string settle_retry;    ///< progress, errors, delays, counted
-  std::string settle_defer;    ///< progress, errors, delays
-  std::string settle_dead;     ///< progress, errors, counted, do they leave the line of their key?
-  std::string settle_release;  ///< (nothing)
-  std::string release;         ///< tokens, the longest lease in microseconds
-  std::string renew;           ///< lease -> ids and tokens
+  std::string settle_done;         ///< progress
+  std::string settle_done_of_one;  ///< (nothing); a single token instead of tokens
+  std::string settle_retry;        ///< progress, errors, delays, counted
+  std::string settle_defer;        ///< progress, errors, delays
+  std::string settle_dead;         ///< progress, errors, counted, do they leave the line of their key?
+  std::string settle_release;      ///< (nothing)
+  std::string release;             ///< tokens, the longest lease in microseconds
+  std::string renew;               ///< lease -> ids and tokens
 
   std::string unblock;  ///< keys, seqs, ids of rows that were settled
 

@@ -5,6 +5,21 @@
 #include "sql/table_name.hpp"
 
 namespace outbox::inline v0::sql {
+namespace {
+
+// What a claimed row tells its node. The claim itself has set the owner, and its look has read when the row was due.
+constexpr bool claim_reads(column c) noexcept {
+  switch (c) {
+    case column::available_at:
+    case column::done_at:
+    case column::last_error:
+    case column::locked_by:
+    case column::lease_until: return false;
+    default: return true;
+  }
+}
+
+}  // namespace
 
 std::array<std::string, column_count> layout::defaults() {
   std::array<std::string, column_count> names;
@@ -30,10 +45,11 @@ std::string layout::meaning_of(std::string_view word) const {
   if (word == "DONE") return std::to_string(status.delivered);
   if (word == "RETRY") return std::to_string(status.retry);
   if (word == "DEAD") return std::to_string(status.dead);
-  if (word == "row") {
+  if (word == "row" || word == "claimed") {
     std::string list;
     for (std::size_t c = 0; c < columns_of_a_row; ++c) {
-      list += (c == 0 ? "" : ", ") + (names.at(c).empty() ? "NULL" : names.at(c));
+      bool const left_out = names.at(c).empty() || (word == "claimed" && !claim_reads(static_cast<column>(c)));
+      list += (c == 0 ? "" : ", ") + (left_out ? "NULL" : names.at(c));
     }
     return list;
   }

@@ -108,6 +108,7 @@ struct layout {
   ///   {event_id}       for the name of a column,
   ///   {NEW}            for a status, like {DONE}, {RETRY} and {DEAD},
   ///   {row}            for the columns of a row, NULL for those that the table does not have,
+  ///   {claimed}        for the same, NULL also for those that a claim does not need,
   ///   {outbox_event}   for a table, like {outbox_node} and {outbox_meta}, or for an index ({outbox_event_due}), named
   ///   as
   ///                    `with_table()` does.

@@ -1,7 +1,6 @@
 #include "sql/set_store.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -33,7 +32,8 @@ constexpr std::size_t widest = 10'000;
 // How long an ordered claim waits for a transaction that may still commit an earlier row.
 constexpr milliseconds wait_for_earlier{20};
 
-constexpr std::size_t outcomes = static_cast<std::size_t>(outcome::release) + 1;
+// So many delivered rows of one claim get a statement of their own, which needs no join.
+constexpr std::size_t worth_a_statement = 20;
 
 // A serialization failure or a deadlock: the same transaction may succeed the next time.
 bool is_conflict(error const& e) noexcept { return e.sqlstate() == "40001" || e.sqlstate() == "40P01"; }
@@ -50,6 +50,29 @@ void retrying(F&& f) {
 }
 
 optional_text or_nothing(std::string const& s) { return s.empty() ? optional_text{} : optional_text{s}; }
+
+// The group of each settlement: its outcome and, if it goes with many others of the same claim, their token.
+class grouping {
+ public:
+  using key = std::pair<outcome, std::string_view>;
+
+  explicit grouping(std::span<settlement const> items) {
+    for (auto const& s : items) {
+      if (simple(s)) ++rows_of_[s.row.token];
+    }
+  }
+  [[nodiscard]] key group_of(settlement const& s) const {
+    bool const own = simple(s) && rows_of_.at(s.row.token) >= worth_a_statement;
+    return {s.outcome, own ? std::string_view{s.row.token} : std::string_view{}};
+  }
+
+ private:
+  [[nodiscard]] static bool simple(settlement const& s) noexcept {
+    return s.outcome == outcome::delivered && s.progress.empty();
+  }
+
+  std::unordered_map<std::string_view, std::size_t> rows_of_;
+};
 
 // Puts what a later part of a claim brought behind what the earlier parts did.
 void append(claim_reply& whole, claim_reply part) {
@@ -228,29 +251,31 @@ void set_store::take(connection& c, claim_request const& request, chosen_rows co
   }
 }
 
-// One group per outcome. Rows are in the order of their ids, so that two nodes that settle at once lock them in the
-// same order. If a row is named twice, the first settlement counts, as if they had come one by one.
+// One group per outcome, and one for each claim with many delivered rows. Rows are in the order of their ids, so that
+// two nodes that settle at once lock them in the same order. If a row is named twice, the first settlement counts, as
+// if they had come one by one.
 settle_reply set_store::settle(std::span<settlement const> items) {
   settle_reply reply{.applied = std::vector<bool>(items.size(), false)};
   if (items.empty()) return reply;
   std::vector<std::size_t> order(items.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) -> std::string const& { return items[i].row.id; });
-  std::array<settle_group, outcomes> by_outcome;
+  grouping const keys{items};
+  std::map<grouping::key, settle_group> by_key;
   std::vector<std::size_t> again;
   for (std::size_t at = 0; at < order.size(); ++at) {
     auto const& s = items[order[at]];
     if (at > 0 && items[order[at - 1]].row.id == s.row.id) {
       again.push_back(order[at]);
     } else {
-      by_outcome[static_cast<std::size_t>(s.outcome)].add(order[at], s);
+      by_key[keys.group_of(s)].add(order[at], s);
     }
   }
   std::vector<settle_group> groups;
-  for (std::size_t i = 0; i < outcomes; ++i) {
-    if (by_outcome[i].id.empty()) continue;
-    by_outcome[i].outcome = static_cast<outcome>(i);
-    groups.push_back(std::move(by_outcome[i]));
+  for (auto& [key, group] : by_key) {
+    group.outcome = key.first;
+    group.of_one = !key.second.empty();
+    groups.push_back(std::move(group));
   }
   left_rows left;
   for (auto const& s : items) {

@@ -69,6 +69,7 @@ class OUTBOX_SQL_EXPORT row_chooser {
 /// Settlements of one outcome as columns, in the order of their ids. No id occurs twice.
 struct OUTBOX_SQL_EXPORT settle_group {
   spi::outcome outcome{};
+  bool of_one = false;               ///< All are delivered, have the same token, and no progress.
   std::vector<std::size_t> indexes;  ///< Their places in the call.
   std::vector<optional_text> id, token, progress, error;
   std::vector<std::int64_t> delay, counted;  ///< Delays in microseconds.
@@ -120,7 +121,7 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
   virtual void send_look(connection& c, claim_request const& request, std::size_t window, row_chooser& choose) = 0;
 
   /// Gives `chosen.ids` to the claim, makes `chosen.dead` DEAD and commits. Unless there is more, also asks when the
-  /// next row can be claimed. Shows the rows that were taken, in any order, with the columns `{row}`.
+  /// next row can be claimed. Shows the rows that were taken, in any order, with the columns `{claimed}`.
   virtual void send_take(connection& c, claim_request const& request, chosen_rows const& chosen, claim_reply& reply,
                          row_function const& on_row) = 0;
 
