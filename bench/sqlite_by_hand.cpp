@@ -104,11 +104,11 @@ drainer_by_hand::drainer_by_hand(std::string const& path, bool erase)
       erase_{erase},
       begin_{db_.prepare("BEGIN IMMEDIATE")},
       commit_{db_.prepare("COMMIT")},
-      due_{db_.prepare(
-          "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, payload, headers, attempts FROM "
-          "outbox_event WHERE status IN (0, 2) AND blocked IS NOT TRUE AND max(replace(available_at, 'T', ' '), "
-          "coalesce(lease_until, '')) <= ?1 ORDER BY max(replace(available_at, 'T', ' '), "
-          "coalesce(lease_until, '')), seq LIMIT ?2")},
+      due_{
+          db_.prepare("SELECT seq, event_id, event_type, aggregate_type, aggregate_id, payload, headers, attempts FROM "
+                      "outbox_event WHERE status IN (0, 2) AND blocked IS NOT TRUE AND max(available_at, "
+                      "coalesce(lease_until, '')) <= ?1 ORDER BY max(available_at, "
+                      "coalesce(lease_until, '')), seq LIMIT ?2")},
       lock_{db_.prepare("UPDATE outbox_event SET locked_by = 'me', locked_at = ?1, lease_until = ?2 WHERE seq = ?3")},
       mark_{db_.prepare(erase ? "DELETE FROM outbox_event WHERE seq = ?2 AND locked_by = 'me'"
                               : "UPDATE outbox_event SET status = 1, done_at = ?1, locked_by = NULL, locked_at = NULL, "

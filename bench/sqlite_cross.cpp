@@ -65,7 +65,7 @@ void sqlite_loop_probe(std::vector<std::string> const& a) {
   auto const take = db.prepare(
       "UPDATE outbox_event SET status = 1, done_at = ?1 WHERE seq IN (SELECT seq FROM outbox_event WHERE status IN (0, "
       "2) "
-      "AND blocked IS NOT TRUE AND max(replace(available_at, 'T', ' '), coalesce(lease_until, '')) <= ?1 LIMIT 100) "
+      "AND blocked IS NOT TRUE AND max(available_at, coalesce(lease_until, '')) <= ?1 LIMIT 100) "
       "RETURNING event_id, event_type, payload");
   std::puts("ready");
   std::fflush(stdout);

@@ -31,12 +31,18 @@ CREATE TABLE outbox_audit (
 );
 
 -- Pending rows that are not blocked, by the instant from which they can be claimed.
-CREATE INDEX outbox_event_ready ON outbox_event (max(replace(available_at, 'T', ' '), coalesce(lease_until, ''))) WHERE status IN (0, 2) AND blocked IS NOT TRUE;
+CREATE INDEX outbox_event_ready ON outbox_event (max(available_at, coalesce(lease_until, ''))) WHERE status IN (0, 2) AND blocked IS NOT TRUE;
+
+-- Pending rows in a form that this library does not write, such as an instant with a T or an offset. A claim puts them
+-- in form first, so that the index of ready rows can compare them. Empty unless another program writes such rows.
+CREATE INDEX outbox_event_odd ON outbox_event (available_at) WHERE status IN (0, 2) AND NOT (typeof(event_id) = 'text' AND typeof(available_at) = 'text' AND available_at GLOB '???[0-9]-?[0-9]-?[0-9] ?[0-9]:?[0-9]:?[0-9].[0-9][0-9][0-9][0-9][0-9][0-9]');
 
 -- oldest_library: a library with a lower schema version must not work on the table. keyed: '1' if the table keeps an
 -- order per key.
 INSERT INTO outbox_meta (name, value) VALUES ('oldest_library', '1'), ('keyed', '0');
 UPDATE outbox_meta SET value = '2' WHERE name = 'schema_version';
 
--- Only nodes of version 1 use this index. migrate() keeps it while one is live.
+-- Only nodes of version 1 use these indexes. migrate() keeps them while one is live. A table of version 1 may lack the
+-- second.
 DROP INDEX outbox_event_due;
+DROP INDEX IF EXISTS outbox_event_foreign;

@@ -58,6 +58,30 @@ std::optional<minutes> take_offset(std::string_view text) noexcept {
   return minutes{(*h * 60 + *m) * (ahead ? 1 : -1)};
 }
 
+// The form that this library writes, which nearly every instant in a table has: about three times as fast as reading
+// what may be there. Nothing for any other text.
+std::optional<instant> parse_own_form(std::string_view text) noexcept {
+  constexpr std::string_view form = "0000-00-00 00:00:00.000000";
+  if (text.size() != form.size()) return std::nullopt;
+  bool good = true;
+  for (std::size_t i = 0; i < form.size(); ++i) {
+    good &= form[i] == '0' ? static_cast<unsigned char>(text[i] - '0') < 10 : text[i] == form[i];
+  }
+  if (!good) return std::nullopt;
+  auto const number = [&](std::size_t at, std::size_t digits) {
+    int value = 0;
+    for (auto i = at; i < at + digits; ++i) value = value * 10 + (text[i] - '0');
+    return value;
+  };
+  year_month_day const date{year{number(0, 4)}, month{static_cast<unsigned>(number(5, 2))},
+                            day{static_cast<unsigned>(number(8, 2))}};
+  int const hour = number(11, 2);
+  int const minute = number(14, 2);
+  int const second = number(17, 2);
+  if (!date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
+  return instant{sys_days{date}} + hours{hour} + minutes{minute} + seconds{second} + microseconds{number(20, 6)};
+}
+
 }  // namespace
 
 instant_text::instant_text(instant t) noexcept {
@@ -76,6 +100,8 @@ instant_text::instant_text(instant t) noexcept {
 }
 
 std::optional<instant> parse_instant(std::string_view text) noexcept {
+  if (text.empty()) return std::nullopt;
+  if (auto const own = parse_own_form(text)) return own;
   auto const y = take(text, 4);
   if (!y || !skip(text, "-")) return std::nullopt;
   auto const m = take(text, 2);

@@ -14,8 +14,11 @@ namespace {
 using std::chrono::milliseconds;
 
 // What `due` and `in_order` select behind the columns of a row.
-constexpr int claimable_index = static_cast<int>(columns_of_a_row);
-constexpr int locked_at_index = claimable_index + 1;
+constexpr int locked_at_index = static_cast<int>(columns_of_a_row);
+
+instant claimable_at(row_view const& v) noexcept {
+  return std::max(v.available_at, v.lease_until.value_or(v.available_at));
+}
 
 std::string_view aggregate_type_of(row const& r, int column) {
   return r.null(column) ? global_aggregate : r.text(column);
@@ -180,7 +183,7 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
       return true;
     std::string malformed;
     auto v = read_row(r, malformed);
-    auto const seen = spi::candidate_of(v, r.time(claimable_index).value_or(reply.now), r.time(locked_at_index));
+    auto const seen = spi::candidate_of(v, claimable_at(v), r.time(locked_at_index));
     bool const owned = seen.owned;
     switch (filter.consider(seen)) {
       case choice::stop: return false;

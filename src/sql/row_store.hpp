@@ -13,7 +13,7 @@ struct row_statements {
   // inserted_at, ordering_key, locked_by, locked_at, lease_until, content_type, payload_bytes, blocked
   std::string insert;
 
-  std::string due;       ///< now, floor -> claimable rows in claim order: `{row}`, claimable instant, locked_at
+  std::string due;       ///< now, floor -> claimable rows in claim order: `{row}`, locked_at
   std::string in_order;  ///< now -> pending rows by seq except delayed ones: the columns of `due`
   // token, now, lease end, first and last seq, crashes; what was seen: status, attempts, crashes, owner or NULL,
   // progress, first and last available_at

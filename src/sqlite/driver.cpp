@@ -90,10 +90,11 @@ class shown_row final : public sql::row {
   bool null(int c) const override { return sqlite3_column_type(s_, c) == SQLITE_NULL; }
   std::int64_t integer(int c) const override { return sqlite3_column_int64(s_, c); }
   std::string_view text(int c) const override {
+    int const type = sqlite3_column_type(s_, c);
+    if (type == SQLITE_NULL) return {};
     // As text, because a database may store UTF-16.
-    auto const* const bytes = sqlite3_column_type(s_, c) == SQLITE_BLOB
-                                  ? static_cast<char const*>(sqlite3_column_blob(s_, c))
-                                  : reinterpret_cast<char const*>(sqlite3_column_text(s_, c));
+    auto const* const bytes = type == SQLITE_BLOB ? static_cast<char const*>(sqlite3_column_blob(s_, c))
+                                                  : reinterpret_cast<char const*>(sqlite3_column_text(s_, c));
     return {bytes == nullptr ? "" : bytes, static_cast<std::size_t>(sqlite3_column_bytes(s_, c))};
   }
   std::optional<instant> time(int c) const override { return sql::parse_instant(text(c)); }

@@ -34,13 +34,13 @@ bool has_index(driver& d, std::string const& name) {
                {std::string_view{name}});
 }
 
-constexpr std::string_view foreign_index = "_foreign";
+constexpr std::string_view odd_index = "_odd";
 
-// Tables of version 1 that were created before the index belonged to the schema lack it.
-void add_foreign_index(driver& d, std::string const& table) {
-  if (has_index(d, table + std::string{foreign_index})) return;
-  auto const begin = schema_sql.find("CREATE INDEX outbox_event" + std::string{foreign_index} + " ");
-  run(d.raw(), with_table(schema_sql.substr(begin, schema_sql.find(';', begin) - begin), table));
+// A claim does not work without it, so migrating makes it again if somebody has dropped it.
+void add_odd_index(driver& d, std::string const& table) {
+  if (has_index(d, table + std::string{odd_index})) return;
+  auto const begin = schema_2_sql.find("CREATE INDEX outbox_event" + std::string{odd_index} + " ");
+  run(d.raw(), with_table(schema_2_sql.substr(begin, schema_2_sql.find(';', begin) - begin), table));
 }
 
 // A node of version 1 that runs beside us. It writes no started_at.
@@ -49,16 +49,16 @@ bool version_1_is_live(driver& d, std::string const& table) {
                {sql::from_now{}});
 }
 
-// The index of version 1 goes when no node needs it any more.
-void drop_old_index(driver& d, std::string const& table) {
+// The indexes of version 1 go when no node needs them any more.
+void drop_old_indexes(driver& d, std::string const& table) {
   if (!has_index(d, table + "_due") || version_1_is_live(d, table)) return;
-  run(d.raw(), with_table("DROP INDEX outbox_event_due", table));
+  run(d.raw(), with_table("DROP INDEX outbox_event_due; DROP INDEX IF EXISTS outbox_event_foreign", table));
 }
 
-// From version 1. Everything but the old index, which a node of version 1 may still need.
+// From version 1. Everything but the old indexes, which a node of version 1 may still need.
 void upgrade(driver& d, std::string const& table) {
   run(d.raw(), with_table(schema_2_sql.substr(0, schema_2_sql.find("DROP INDEX")), table));
-  drop_old_index(d, table);
+  drop_old_indexes(d, table);
 }
 
 // A column that would be lost belongs to another program, which needs it.
@@ -112,13 +112,13 @@ migration migrate_handle(sqlite3* db, std::string const& table) {
                     "' that is not an outbox table: it has no event_id or no available_at");
       }
     }
-    add_foreign_index(d, table);
     if (version == 1) {
       upgrade(d, table);
       result.change = migration::kind::upgraded;
     } else if (version == sql::schema_version) {
-      drop_old_index(d, table);
+      drop_old_indexes(d, table);
     }
+    add_odd_index(d, table);
     d.execute("COMMIT");
     return result;
   } catch (...) {
@@ -133,7 +133,7 @@ void check_schema(sqlite3* db, std::string const& table) {
   auto const version = version_of(d, table);
   sql::refuse_newer_schema(d, {.table = table}, version);
   sql::refuse_older_schema(version, "'" + table + "'", "outbox::sqlite::migrate()");
-  if (auto const index = table + std::string{foreign_index}; !has_index(d, index)) {
+  if (auto const index = table + std::string{odd_index}; !has_index(d, index)) {
     sql::refuse("table '" + table + "' has no index '" + index +
                 "': call outbox::sqlite::migrate(), or open with .migrate = true");
   }
@@ -155,7 +155,7 @@ std::vector<spi::finding> findings_of(sql::connection& c, std::string const& tab
                      "The store's connections have synchronous = " + std::to_string(synchronous) +
                          ", weaker than FULL: after a power failure, events may be delivered again."});
   }
-  for (auto const* const suffix : {"_ready", "_ended", "_dead", "_foreign"}) {
+  for (auto const* const suffix : {"_ready", "_ended", "_dead", "_odd"}) {
     auto const name = table + suffix;
     if (c.any("SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?1 COLLATE NOCASE",
               {std::string_view{name}})) {

@@ -5,9 +5,9 @@ namespace {
 
 // The texts are templates of a layout: {event_id} is a column, {NEW} a status, {row} all columns of a row.
 
-// The claimable instant, to the letter as in the index of schema/sqlite: SQLite matches index expressions as text.
-// Other programs may write a T between date and time.
-#define CLAIMABLE "max(replace({available_at}, 'T', ' '), coalesce({lease_until}, ''))"
+// The claimable instant, to the letter as in the index of schema/sqlite: SQLite matches index expressions as text. Rows
+// with another form of available_at are put in form before a claim looks.
+#define CLAIMABLE "max({available_at}, coalesce({lease_until}, ''))"
 
 #define PENDING "{status} IN ({NEW}, {RETRY})"
 
@@ -15,7 +15,7 @@ namespace {
 // as in the index of schema/sqlite.
 #define IN_FORM                                                          \
   "typeof({event_id}) = 'text' AND typeof({available_at}) = 'text' AND " \
-  "{available_at} GLOB '???[0-9]-?[0-9]-?[0-9][ T]?[0-9]:?[0-9]:?[0-9]"  \
+  "{available_at} GLOB '???[0-9]-?[0-9]-?[0-9] ?[0-9]:?[0-9]:?[0-9]"     \
   ".[0-9][0-9][0-9][0-9][0-9][0-9]'"
 
 // Other programs may write an empty text where there is no owner.
@@ -202,12 +202,11 @@ sql::row_statements row_statements(sql::layout const& table) {
         "{payload_bytes}, {blocked}) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, {NEW}, 0, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)");
 
-  r.due = t("SELECT {row}, " CLAIMABLE ", {locked_at} FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE
+  r.due = t("SELECT {row}, {locked_at} FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE
             " >= ?2 AND " CLAIMABLE " <= ?1 AND " IN_FORM " ORDER BY " CLAIMABLE ", {seq}");
   // Pending rows are found in the index of claimable rows, however many rows are done, and then sorted.
   r.in_order =
-      t("SELECT {row}, " CLAIMABLE
-        ", {locked_at} FROM {outbox_event} WHERE {seq} IN (SELECT {seq} FROM {outbox_event} INDEXED BY "
+      t("SELECT {row}, {locked_at} FROM {outbox_event} WHERE {seq} IN (SELECT {seq} FROM {outbox_event} INDEXED BY "
         "{outbox_event_ready} "
         "WHERE " CLAIMED " AND " IN_FORM " AND (" CLAIMABLE
         " <= ?1 OR {status} = {RETRY} OR {last_error} IS NOT NULL OR {locked_by} IS NOT NULL)) ORDER BY {seq}");
@@ -263,7 +262,7 @@ foreign_row_statements foreign_statements(sql::layout const& table) {
   f.find =
       t("SELECT {seq}, typeof({event_id}) = 'text', CASE typeof({event_id}) WHEN 'text' THEN {event_id} ELSE "
         "quote({event_id}) "
-        "END, {event_type}, {available_at} FROM {outbox_event} INDEXED BY {outbox_event_foreign} WHERE " PENDING
+        "END, {event_type}, {available_at} FROM {outbox_event} INDEXED BY {outbox_event_odd} WHERE " PENDING
         " AND NOT (" IN_FORM ") ORDER BY {available_at} LIMIT ?1");
   f.mend = t("UPDATE {outbox_event} SET {available_at} = ?1 WHERE {seq} = ?2");
   f.make_dead = t("UPDATE {outbox_event} SET {status} = {DEAD}, {done_at} = ?1, {last_error} = ?2, " NO_OWNER

@@ -80,7 +80,9 @@ TEST_F(SqliteUpgrade, RowsInEveryStatusAreKeptWhileAVersion1ProcessWrites) {
   }
   EXPECT_EQ(version(), "2\n");
   EXPECT_EQ(indexes("outbox_event_ready"), "1\n");
+  EXPECT_EQ(indexes("outbox_event_odd"), "1\n");
   EXPECT_EQ(indexes("outbox_event_due"), "0\n");
+  EXPECT_EQ(indexes("outbox_event_foreign"), "0\n");
   auto const s = sqlite::open(path);
   auto const c = s->inspect().counts();
   EXPECT_EQ(c.created, static_cast<std::uint64_t>(written) + 1);
@@ -105,15 +107,17 @@ TEST_F(SqliteUpgrade, HasTheColumnsOfANewTable) {
   EXPECT_EQ(columns("outbox_audit"), columns("fresh_audit"));
 }
 
-TEST_F(SqliteUpgrade, TheOldIndexStaysWhileANodeOfVersion1IsLive) {
+TEST_F(SqliteUpgrade, TheOldIndexesStayWhileANodeOfVersion1IsLive) {
   run("INSERT INTO outbox_node (incarnation, name, version, mode, lease_ms, held, lease_until) VALUES ('h:1:x', 'old', "
       "'0.1', 'ordered', 30000, 0, '9999-01-01 00:00:00.000000')");
   EXPECT_EQ(sqlite::migrate(path).change, migration::kind::upgraded);
   EXPECT_EQ(indexes("outbox_event_due"), "1\n");
+  EXPECT_EQ(indexes("outbox_event_foreign"), "1\n");
   EXPECT_FALSE(sqlite::open(path)->inspect().nodes().at(0).started_at) << "that tells its version";
   run("DELETE FROM outbox_node");
   EXPECT_EQ(sqlite::migrate(path).change, migration::kind::nothing);
   EXPECT_EQ(indexes("outbox_event_due"), "0\n");
+  EXPECT_EQ(indexes("outbox_event_foreign"), "0\n");
 }
 
 // One transaction: all or nothing.
