@@ -9,11 +9,9 @@
 
 namespace outbox::contract {
 
-template <class Backend>
-class Claim : public StoreContract<Backend> {};
-TYPED_TEST_SUITE(Claim, Stores, store_name);
+class Claim : public StoreContract {};
 
-TYPED_TEST(Claim, EmptyTableGivesNothing) {
+OUTBOX_CONTRACT_CASE(Claim, EmptyTableGivesNothing) {
   auto const reply = this->claim("n/1");
   EXPECT_THAT(reply.rows, IsEmpty());
   EXPECT_THAT(reply.dead, IsEmpty());
@@ -23,7 +21,7 @@ TYPED_TEST(Claim, EmptyTableGivesNothing) {
   EXPECT_EQ(reply.oldest_lag, 0ms);
 }
 
-TYPED_TEST(Claim, OldestDueFirst) {
+OUTBOX_CONTRACT_CASE(Claim, OldestDueFirst) {
   event_options late;
   late.deliver_after = 10s;
   this->put(json_event("delayed", late));
@@ -34,7 +32,7 @@ TYPED_TEST(Claim, OldestDueFirst) {
   EXPECT_THAT(this->ids(this->claim("n/1")), ElementsAre("b", "a", "delayed", "c"));
 }
 
-TYPED_TEST(Claim, StopsAtTheLimitAndSaysThereIsMore) {
+OUTBOX_CONTRACT_CASE(Claim, StopsAtTheLimitAndSaysThereIsMore) {
   this->put({"a", "b", "c"});
   auto r = this->request("n/1");
   r.limit = 2;
@@ -47,7 +45,7 @@ TYPED_TEST(Claim, StopsAtTheLimitAndSaysThereIsMore) {
   EXPECT_FALSE(second.more);
 }
 
-TYPED_TEST(Claim, TheFloorIsTheFirstRowThatWasLeftOrTheLastTaken) {
+OUTBOX_CONTRACT_CASE(Claim, TheFloorIsTheFirstRowThatWasLeftOrTheLastTaken) {
   EXPECT_FALSE(this->claim("n/0").floor);
   for (auto const* const id : {"a", "b", "c"}) {
     this->put({id});
@@ -62,7 +60,7 @@ TYPED_TEST(Claim, TheFloorIsTheFirstRowThatWasLeftOrTheLastTaken) {
   EXPECT_EQ(this->s().claim(r).floor, due_at("c"));
 }
 
-TYPED_TEST(Claim, NoRowAfterTheFloorIsLeftOut) {
+OUTBOX_CONTRACT_CASE(Claim, NoRowAfterTheFloorIsLeftOut) {
   this->put({"before"});
   this->advance(10s);
   this->put({"at"});
@@ -79,7 +77,7 @@ TYPED_TEST(Claim, NoRowAfterTheFloorIsLeftOut) {
   EXPECT_EQ(found.size() + rest.size(), 3U);
 }
 
-TYPED_TEST(Claim, I8_StopsBeforeTooManyBytes) {
+OUTBOX_CONTRACT_CASE(Claim, I8_StopsBeforeTooManyBytes) {
   std::string const text = '"' + std::string(998, 'x') + '"';
   for (int i = 0; i < 5; ++i) this->put(event::json("t", text));
   auto r = this->request("n/1");
@@ -89,26 +87,26 @@ TYPED_TEST(Claim, I8_StopsBeforeTooManyBytes) {
   EXPECT_TRUE(reply.more);
 }
 
-TYPED_TEST(Claim, I8_TakesOneRowHoweverLarge) {
+OUTBOX_CONTRACT_CASE(Claim, I8_TakesOneRowHoweverLarge) {
   this->put(event::json("t", '"' + std::string(5000, 'x') + '"'));
   auto r = this->request("n/1");
   r.max_bytes = 10;
   EXPECT_THAT(this->s().claim(r).rows, SizeIs(1));
 }
 
-TYPED_TEST(Claim, I6_AClaimedRowIsNotClaimedAgain) {
+OUTBOX_CONTRACT_CASE(Claim, I6_AClaimedRowIsNotClaimedAgain) {
   this->put({"a"});
   EXPECT_THAT(this->claim("n/1").rows, SizeIs(1));
   EXPECT_THAT(this->claim("m/1").rows, IsEmpty());
 }
 
-TYPED_TEST(Claim, I6_NotEvenTheNodesOwnLiveLeaseIsTaken) {
+OUTBOX_CONTRACT_CASE(Claim, I6_NotEvenTheNodesOwnLiveLeaseIsTaken) {
   this->put({"a"});
   EXPECT_THAT(this->claim("n/1").rows, SizeIs(1));
   EXPECT_THAT(this->claim("n/2").rows, IsEmpty());
 }
 
-TYPED_TEST(Claim, I10_AnExpiredLeaseIsTakenAndACrashCounted) {
+OUTBOX_CONTRACT_CASE(Claim, I10_AnExpiredLeaseIsTakenAndACrashCounted) {
   this->put({"a"});
   this->claim_one("n/1");
   this->advance(lease - 5s);
@@ -120,7 +118,7 @@ TYPED_TEST(Claim, I10_AnExpiredLeaseIsTakenAndACrashCounted) {
   EXPECT_EQ(this->row("a").locked_by, "m/2");
 }
 
-TYPED_TEST(Claim, ARowWithoutAnOwnerHasNoCrash) {
+OUTBOX_CONTRACT_CASE(Claim, ARowWithoutAnOwnerHasNoCrash) {
   this->put({"a"});
   this->expire();
   auto const reply = this->claim("n/1");
@@ -128,7 +126,7 @@ TYPED_TEST(Claim, ARowWithoutAnOwnerHasNoCrash) {
   EXPECT_EQ(reply.rows[0].crashes, 0);
 }
 
-TYPED_TEST(Claim, TheLeaseEndsByTheStoresClock) {
+OUTBOX_CONTRACT_CASE(Claim, TheLeaseEndsByTheStoresClock) {
   this->put({"a"});
   this->claim_one("n/1");
   auto const r = this->row("a");
@@ -137,7 +135,7 @@ TYPED_TEST(Claim, TheLeaseEndsByTheStoresClock) {
   EXPECT_LE(*r.lease_until, this->s().now() + lease);
 }
 
-TYPED_TEST(Claim, I3_CrashesAddUpUntilTheRowIsDead) {
+OUTBOX_CONTRACT_CASE(Claim, I3_CrashesAddUpUntilTheRowIsDead) {
   this->crash({"a"}, 4);  // four owners vanished
   auto r = this->request("n/9");
   r.max_crashes = 4;
@@ -155,7 +153,7 @@ TYPED_TEST(Claim, I3_CrashesAddUpUntilTheRowIsDead) {
   EXPECT_NE(dead.last_error, "");
 }
 
-TYPED_TEST(Claim, I3_ARowWithOneCrashLeftIsLeftForLater) {
+OUTBOX_CONTRACT_CASE(Claim, I3_ARowWithOneCrashLeftIsLeftForLater) {
   this->crash({"suspect"}, 3);
   this->put({"good"});
   auto r = this->request("n/9");
@@ -166,7 +164,7 @@ TYPED_TEST(Claim, I3_ARowWithOneCrashLeftIsLeftForLater) {
   EXPECT_EQ(this->row("suspect").crashes, 2) << "a row that was left is as it was";
 }
 
-TYPED_TEST(Claim, I3_ASuspectIsTakenAlone) {
+OUTBOX_CONTRACT_CASE(Claim, I3_ASuspectIsTakenAlone) {
   this->crash({"s1", "s2"}, 3);
   this->put({"good"});
   auto r = this->request("n/9");
@@ -177,7 +175,7 @@ TYPED_TEST(Claim, I3_ASuspectIsTakenAlone) {
   EXPECT_EQ(reply.rows[0].crashes, 3);
 }
 
-TYPED_TEST(Claim, I3_AReleasedSuspectIsStillASuspect) {
+OUTBOX_CONTRACT_CASE(Claim, I3_AReleasedSuspectIsStillASuspect) {
   this->crash({"a"}, 3);
   auto r = this->request("n/9");
   r.max_crashes = 4;
@@ -190,7 +188,7 @@ TYPED_TEST(Claim, I3_AReleasedSuspectIsStillASuspect) {
   EXPECT_TRUE(this->s().claim(r).suspects_waiting);
 }
 
-TYPED_TEST(Claim, UnownedOnlyLeavesRowsThatTheirOwnerMayStillSettle) {
+OUTBOX_CONTRACT_CASE(Claim, UnownedOnlyLeavesRowsThatTheirOwnerMayStillSettle) {
   this->put({"a"});
   this->claim_one("n/1");
   this->expire();
@@ -201,7 +199,7 @@ TYPED_TEST(Claim, UnownedOnlyLeavesRowsThatTheirOwnerMayStillSettle) {
   EXPECT_THAT(this->ids(this->claim("m/2")), ElementsAre("a"));
 }
 
-TYPED_TEST(Claim, SkipRecentLeavesYoungRows) {
+OUTBOX_CONTRACT_CASE(Claim, SkipRecentLeavesYoungRows) {
   this->put({"old"});
   this->advance(10s);
   this->put({"young"});
@@ -216,7 +214,7 @@ TYPED_TEST(Claim, SkipRecentLeavesYoungRows) {
   EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("young"));
 }
 
-TYPED_TEST(Claim, DeliverAfterCountsFromTheInsert) {
+OUTBOX_CONTRACT_CASE(Claim, DeliverAfterCountsFromTheInsert) {
   event_options o;
   o.deliver_after = 60s;
   this->put(json_event("a", o));
@@ -226,7 +224,7 @@ TYPED_TEST(Claim, DeliverAfterCountsFromTheInsert) {
   EXPECT_THAT(this->ids(this->claim("n/2")), ElementsAre("a"));
 }
 
-TYPED_TEST(Claim, AvailableAtIsAnInstant) {
+OUTBOX_CONTRACT_CASE(Claim, AvailableAtIsAnInstant) {
   event_options o;
   o.occurred_at = this->s().now();
   o.available_at = this->s().now() + 60s;
@@ -237,7 +235,7 @@ TYPED_TEST(Claim, AvailableAtIsAnInstant) {
   EXPECT_THAT(this->ids(this->claim("n/2")), ElementsAre("a"));
 }
 
-TYPED_TEST(Claim, SaysWhenTheNextDelayedRowIsDue) {
+OUTBOX_CONTRACT_CASE(Claim, SaysWhenTheNextDelayedRowIsDue) {
   event_options o;
   o.deliver_after = 60s;
   this->put(json_event("a", o));
@@ -249,7 +247,7 @@ TYPED_TEST(Claim, SaysWhenTheNextDelayedRowIsDue) {
   EXPECT_LE(*reply.next_due - reply.now, 20s);
 }
 
-TYPED_TEST(Claim, SaysWhenTheNextLeaseEnds) {
+OUTBOX_CONTRACT_CASE(Claim, SaysWhenTheNextLeaseEnds) {
   this->put({"a"});
   this->claim_one("n/1");
   auto const reply = this->claim("m/1");
@@ -258,7 +256,7 @@ TYPED_TEST(Claim, SaysWhenTheNextLeaseEnds) {
   EXPECT_LE(*reply.next_due - reply.now, lease);
 }
 
-TYPED_TEST(Claim, SaysWhenTheNextRetryIsDue) {
+OUTBOX_CONTRACT_CASE(Claim, SaysWhenTheNextRetryIsDue) {
   this->put({"a"});
   this->settle(this->claim_one("n/1"), outcome::retry, {.counted = 1, .delay = 20s});
   auto const reply = this->claim("n/2");
@@ -267,7 +265,7 @@ TYPED_TEST(Claim, SaysWhenTheNextRetryIsDue) {
   EXPECT_LE(*reply.next_due - reply.now, 20s);
 }
 
-TYPED_TEST(Claim, SaysHowLongTheOldestHasBeenDue) {
+OUTBOX_CONTRACT_CASE(Claim, SaysHowLongTheOldestHasBeenDue) {
   this->put({"a"});
   this->advance(10s);
   auto const lag = this->claim("n/1").oldest_lag;
@@ -275,7 +273,7 @@ TYPED_TEST(Claim, SaysHowLongTheOldestHasBeenDue) {
   EXPECT_LT(lag, 15s);
 }
 
-TYPED_TEST(Claim, TerminalRowsAreNotClaimed) {
+OUTBOX_CONTRACT_CASE(Claim, TerminalRowsAreNotClaimed) {
   this->put({"a", "b"});
   auto const reply = this->claim("n/1");
   this->settle(reply.rows[0].handle, outcome::delivered);
@@ -284,7 +282,7 @@ TYPED_TEST(Claim, TerminalRowsAreNotClaimed) {
   EXPECT_THAT(this->claim("n/2").rows, IsEmpty());
 }
 
-TYPED_TEST(Claim, BringsAttemptsAndProgress) {
+OUTBOX_CONTRACT_CASE(Claim, BringsAttemptsAndProgress) {
   this->put({"a"});
   this->settle(this->claim_one("n/1"), outcome::retry, {.counted = 1, .progress = "half"});
   auto const reply = this->claim("n/2");
@@ -293,13 +291,13 @@ TYPED_TEST(Claim, BringsAttemptsAndProgress) {
   EXPECT_EQ(reply.rows[0].progress, "half");
 }
 
-TYPED_TEST(Claim, EachRowOfADeepBacklogIsClaimedOnce) {
+OUTBOX_CONTRACT_CASE(Claim, EachRowOfADeepBacklogIsClaimedOnce) {
   constexpr std::size_t rows = 3000;
   std::vector<event> events;
   std::vector<insertion> inserts;
   for (std::size_t i = 0; i < rows; ++i) events.push_back(json_event("id-" + std::to_string(i)));
   for (auto const& e : events) inserts.push_back({&e});
-  auto tx = this->backend_.begin();
+  auto tx = this->backend().begin();
   this->s().insert(tx->ref(), inserts);
   tx->commit();
   std::set<std::string> seen;
@@ -311,7 +309,7 @@ TYPED_TEST(Claim, EachRowOfADeepBacklogIsClaimedOnce) {
   EXPECT_EQ(seen.size(), rows);
 }
 
-TYPED_TEST(Claim, DelayedAndLeasedRowsDoNotDelayOthers) {
+OUTBOX_CONTRACT_CASE(Claim, DelayedAndLeasedRowsDoNotDelayOthers) {
   event_options o;
   o.deliver_after = 1h;
   for (int i = 0; i < 200; ++i) this->put(json_event("delayed-" + std::to_string(i), o));
@@ -322,7 +320,7 @@ TYPED_TEST(Claim, DelayedAndLeasedRowsDoNotDelayOthers) {
   EXPECT_FALSE(reply.more);
 }
 
-TYPED_TEST(Claim, I6_SeveralThreadsNeverGetTheSameRow) {
+OUTBOX_CONTRACT_CASE(Claim, I6_SeveralThreadsNeverGetTheSameRow) {
   constexpr int rows = 400;
   for (int i = 0; i < rows; ++i) this->put(json_event("id-" + std::to_string(i)));
   std::mutex mutex;
@@ -346,14 +344,14 @@ TYPED_TEST(Claim, I6_SeveralThreadsNeverGetTheSameRow) {
   EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), static_cast<std::size_t>(rows));
 }
 
-TYPED_TEST(Claim, RowsInTheListToLeaveAreNotTaken) {
+OUTBOX_CONTRACT_CASE(Claim, RowsInTheListToLeaveAreNotTaken) {
   this->put({"a", "b", "c"});
   auto r = this->request("n/1");
   r.leave = {"a", "c", "not there"};
   EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("b"));
 }
 
-TYPED_TEST(Claim, WithAFloorItTakesEveryDueRowFromThereOn) {
+OUTBOX_CONTRACT_CASE(Claim, WithAFloorItTakesEveryDueRowFromThereOn) {
   this->put({"a"});
   this->advance(1min);
   this->put({"b", "c"});
@@ -365,7 +363,7 @@ TYPED_TEST(Claim, WithAFloorItTakesEveryDueRowFromThereOn) {
   EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("a"));
 }
 
-TYPED_TEST(Claim, WithinItsReachItTakesEverything) {
+OUTBOX_CONTRACT_CASE(Claim, WithinItsReachItTakesEverything) {
   this->put({"a"});
   this->advance(1min);
   this->put({"b"});
@@ -377,7 +375,7 @@ TYPED_TEST(Claim, WithinItsReachItTakesEverything) {
   EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("a"));
 }
 
-TYPED_TEST(Claim, TheFloorIsAfterTheRowsTakenAndBeforeTheRowsLeft) {
+OUTBOX_CONTRACT_CASE(Claim, TheFloorIsAfterTheRowsTakenAndBeforeTheRowsLeft) {
   this->put({"a", "b", "c"});
   auto r = this->request("n/1");
   r.limit = 1;

@@ -5,8 +5,7 @@
 
 namespace outbox::contract {
 
-template <class Backend>
-class Filter : public StoreContract<Backend> {
+class Filter : public StoreContract {
  protected:
   void SetUp() override {
     if (!this->s().capabilities().event_filters) GTEST_SKIP() << "this store has no filters";
@@ -32,29 +31,28 @@ class Filter : public StoreContract<Backend> {
     return ids;
   }
 };
-TYPED_TEST_SUITE(Filter, Stores, store_name);
 
-TYPED_TEST(Filter, AnEmptyFilterMatchesEveryRow) {
+OUTBOX_CONTRACT_CASE(Filter, AnEmptyFilterMatchesEveryRow) {
   this->put({"a", "b", "c"});
   EXPECT_THAT(this->list({}), ElementsAre("a", "b", "c"));
   EXPECT_EQ(this->s().count({}, 10), 3U);
 }
 
-TYPED_TEST(Filter, AListIsOldestOrNewestFirstUpToItsLimit) {
+OUTBOX_CONTRACT_CASE(Filter, AListIsOldestOrNewestFirstUpToItsLimit) {
   this->put({"a", "b", "c"});
   EXPECT_THAT(this->list({}, list_order::oldest_first, 2), ElementsAre("a", "b"));
   EXPECT_THAT(this->list({}, list_order::newest_first, 2), ElementsAre("c", "b"));
   EXPECT_THAT(this->list({}, list_order::newest_first, 0), IsEmpty());
 }
 
-TYPED_TEST(Filter, ACountStopsAtItsLimit) {
+OUTBOX_CONTRACT_CASE(Filter, ACountStopsAtItsLimit) {
   this->put({"a", "b", "c"});
   EXPECT_EQ(this->s().count({}, 2), 2U);
   EXPECT_EQ(this->s().count({}, 0), 0U);
   EXPECT_EQ(this->s().count({}, UINT64_MAX), 3U);
 }
 
-TYPED_TEST(Filter, EachFieldNarrows) {
+OUTBOX_CONTRACT_CASE(Filter, EachFieldNarrows) {
   this->put_typed("a", "x", {.aggregate = {"order", "1"}, .tenant = "t1"});
   this->put_typed("b", "x", {.aggregate = {"order", "2"}, .tenant = "t2"});
   this->put_typed("c", "y", {.aggregate = {"user", "1"}, .ordering_key = "k"});
@@ -71,7 +69,7 @@ TYPED_TEST(Filter, EachFieldNarrows) {
   EXPECT_THAT(this->list({.event_type = "y", .tenant = "t2"}), IsEmpty());
 }
 
-TYPED_TEST(Filter, AgeCountsFromTheInsert) {
+OUTBOX_CONTRACT_CASE(Filter, AgeCountsFromTheInsert) {
   this->put({"old"});
   this->advance(10s);
   this->put({"young"});
@@ -79,7 +77,7 @@ TYPED_TEST(Filter, AgeCountsFromTheInsert) {
   EXPECT_EQ(this->s().count({.older_than = 10s}, 10), 1U);
 }
 
-TYPED_TEST(Filter, ByStatus) {
+OUTBOX_CONTRACT_CASE(Filter, ByStatus) {
   this->put({"new", "retry", "dead"});
   this->end("dead", outcome::dead);
   this->end("retry", outcome::retry);
@@ -88,7 +86,7 @@ TYPED_TEST(Filter, ByStatus) {
   EXPECT_THAT(this->list({.statuses = {event_status::delivered}}), IsEmpty());
 }
 
-TYPED_TEST(Filter, DiedByMatchesNoPendingRow) {
+OUTBOX_CONTRACT_CASE(Filter, DiedByMatchesNoPendingRow) {
   this->put({"pending", "dead"});
   this->end("dead", outcome::dead);
   auto const died = *this->row("dead").done_at;
@@ -96,7 +94,7 @@ TYPED_TEST(Filter, DiedByMatchesNoPendingRow) {
   EXPECT_THAT(this->list({.died_by = died - 1ms}), IsEmpty());
 }
 
-TYPED_TEST(Filter, AListShowsTheWholeRow) {
+OUTBOX_CONTRACT_CASE(Filter, AListShowsTheWholeRow) {
   this->put_typed("a", "x", {.aggregate = {"order", "1"}, .tenant = "t", .headers = {{"h", "1"}}});
   this->end("a", outcome::dead);
   auto const rows = this->s().list({}, list_order::oldest_first, 1);
@@ -108,7 +106,7 @@ TYPED_TEST(Filter, AListShowsTheWholeRow) {
   EXPECT_GT(rows[0].seq, 0);
 }
 
-TYPED_TEST(Filter, CancelMakesPendingRowsDeadWithTheReason) {
+OUTBOX_CONTRACT_CASE(Filter, CancelMakesPendingRowsDeadWithTheReason) {
   this->put({"a", "b"});
   this->end("b", outcome::retry);
   EXPECT_EQ(this->s().cancel({}, "wrong release", 10), 2U);
@@ -122,7 +120,7 @@ TYPED_TEST(Filter, CancelMakesPendingRowsDeadWithTheReason) {
   EXPECT_EQ(this->row("a").last_error, "wrong release");
 }
 
-TYPED_TEST(Filter, CancelTakesTheOwnerOfAHeldRowAway) {
+OUTBOX_CONTRACT_CASE(Filter, CancelTakesTheOwnerOfAHeldRowAway) {
   this->put({"a"});
   auto const held = this->claim_one("n/1");
   EXPECT_EQ(this->s().cancel({.ids = {"a"}}, "stop", 1), 1U);
@@ -132,7 +130,7 @@ TYPED_TEST(Filter, CancelTakesTheOwnerOfAHeldRowAway) {
   EXPECT_EQ(this->row("a").locked_by, "");
 }
 
-TYPED_TEST(Filter, CancelLeavesTerminalRowsAndStopsAtItsLimit) {
+OUTBOX_CONTRACT_CASE(Filter, CancelLeavesTerminalRowsAndStopsAtItsLimit) {
   this->put({"dead", "a", "b"});
   this->end("dead", outcome::dead);
   EXPECT_EQ(this->s().cancel({}, "why", 1), 1U);
@@ -141,7 +139,7 @@ TYPED_TEST(Filter, CancelLeavesTerminalRowsAndStopsAtItsLimit) {
   EXPECT_EQ(this->row("b").status, event_status::created);
 }
 
-TYPED_TEST(Filter, PurgeTakesTerminalRowsOnly) {
+OUTBOX_CONTRACT_CASE(Filter, PurgeTakesTerminalRowsOnly) {
   this->put({"pending", "dead", "dead too"});
   this->end("dead", outcome::dead);
   this->end("dead too", outcome::dead);
@@ -151,14 +149,14 @@ TYPED_TEST(Filter, PurgeTakesTerminalRowsOnly) {
   EXPECT_EQ(this->s().purge(event_filter{}, 10), 1U);
 }
 
-TYPED_TEST(Filter, DiscardTakesADeadRowOutOfLineAndUnblocksTheNext) {
+OUTBOX_CONTRACT_CASE(Filter, DiscardTakesADeadRowOutOfLineAndUnblocksTheNext) {
   event_options const key{.ordering_key = "k"};
   this->put_typed("first", "x", key);
   this->put_typed("second", "x", key);
   this->put_typed("other", "x", {.ordering_key = "other"});
   this->end("first", outcome::dead);
-  this->backend_.block("second");
-  this->backend_.block("other");
+  this->backend().block("second");
+  this->backend().block("other");
   EXPECT_EQ(this->s().discard({.ids = {"second"}}, 10), 0U) << "it is not dead";
   EXPECT_EQ(this->s().discard({}, 10), 1U);
   EXPECT_EQ(this->row("first").status, event_status::dead);
@@ -168,7 +166,7 @@ TYPED_TEST(Filter, DiscardTakesADeadRowOutOfLineAndUnblocksTheNext) {
   EXPECT_EQ(this->s().discard({}, 10), 0U) << "once is enough";
 }
 
-TYPED_TEST(Filter, ADiscardedRowThatIsReplayedStaysOutsideTheOrder) {
+OUTBOX_CONTRACT_CASE(Filter, ADiscardedRowThatIsReplayedStaysOutsideTheOrder) {
   this->put_typed("a", "x", {.ordering_key = "k"});
   this->end("a", outcome::dead);
   ASSERT_EQ(this->s().discard({}, 10), 1U);
@@ -179,7 +177,7 @@ TYPED_TEST(Filter, ADiscardedRowThatIsReplayedStaysOutsideTheOrder) {
 }
 
 // A table that is marked keyed keeps what parks a key until an operator has decided.
-TYPED_TEST(Filter, I12_PurgeLeavesADeadRowThatParksAKey) {
+OUTBOX_CONTRACT_CASE(Filter, I12_PurgeLeavesADeadRowThatParksAKey) {
   if (!this->s().capabilities().keys) GTEST_SKIP() << "this store keeps no order per key";
   this->put_typed("a", "x", {.ordering_key = "k"});
   this->end("a", outcome::dead);

@@ -5,19 +5,16 @@
 
 namespace outbox::contract {
 
-template <class Backend>
-class Foreign : public StoreContract<Backend> {
+class Foreign : public StoreContract {
  protected:
   // Locks a row as a dispatcher does that knows no leases.
   bool lock(std::string const& id, std::string const& locked_at = "available_at") {
-    return this->backend_.foreign(
+    return this->backend().foreign(
         "UPDATE {table} SET locked_by = 'java-1', locked_at = " + locked_at + " WHERE event_id = $1", {id});
   }
 };
 
-TYPED_TEST_SUITE(Foreign, Stores, store_name);
-
-TYPED_TEST(Foreign, I7_ARowThatAnotherProgramLockedIsLeftForALease) {
+OUTBOX_CONTRACT_CASE(Foreign, I7_ARowThatAnotherProgramLockedIsLeftForALease) {
   this->put({"a", "b"});
   if (!this->lock("a")) GTEST_SKIP() << no_foreign_sql;
   auto const first = this->claim("n/1");
@@ -33,10 +30,10 @@ TYPED_TEST(Foreign, I7_ARowThatAnotherProgramLockedIsLeftForALease) {
   EXPECT_EQ(later.foreign_owner, "");
 }
 
-TYPED_TEST(Foreign, I5_InOrderAForeignLockHoldsUpTheRowsBehindIt) {
+OUTBOX_CONTRACT_CASE(Foreign, I5_InOrderAForeignLockHoldsUpTheRowsBehindIt) {
   this->put({"a", "b"});
   if (!this->lock("a")) GTEST_SKIP() << no_foreign_sql;
-  this->backend_.wait_for_earlier_transactions();
+  this->backend().wait_for_earlier_transactions();
   auto r = this->request("n/1");
   r.in_order = true;
   EXPECT_THAT(this->s().claim(r).rows, IsEmpty());
@@ -45,16 +42,16 @@ TYPED_TEST(Foreign, I5_InOrderAForeignLockHoldsUpTheRowsBehindIt) {
   EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("a", "b"));
 }
 
-TYPED_TEST(Foreign, ALockWithoutATimeIsIgnored) {
+OUTBOX_CONTRACT_CASE(Foreign, ALockWithoutATimeIsIgnored) {
   this->put({"a"});
   if (!this->lock("a", "NULL")) GTEST_SKIP() << no_foreign_sql;
   EXPECT_THAT(this->ids(this->claim("n/1")), ElementsAre("a"));
   EXPECT_EQ(this->row("a").crashes, 0);
 }
 
-TYPED_TEST(Foreign, R13_ARowThatCannotBeChangedDoesNotHoldUpTheOthers) {
+OUTBOX_CONTRACT_CASE(Foreign, R13_ARowThatCannotBeChangedDoesNotHoldUpTheOthers) {
   this->put({"a", "b", "bad", "c", "bad too"});
-  if (!this->backend_.refuse_changes_of("bad%")) GTEST_SKIP() << no_triggers;
+  if (!this->backend().refuse_changes_of("bad%")) GTEST_SKIP() << no_triggers;
   auto const reply = this->claim("n/1");
   EXPECT_THAT(this->ids(reply), ElementsAre("a", "b", "c"));
   ASSERT_THAT(reply.refused, SizeIs(2));
@@ -72,10 +69,10 @@ TYPED_TEST(Foreign, R13_ARowThatCannotBeChangedDoesNotHoldUpTheOthers) {
   EXPECT_THAT(second.refused, IsEmpty()) << "they were not tried";
 }
 
-TYPED_TEST(Foreign, R13_ManyRowsThatCannotBeChangedDoNotHoldUpTheOthers) {
+OUTBOX_CONTRACT_CASE(Foreign, R13_ManyRowsThatCannotBeChangedDoNotHoldUpTheOthers) {
   for (int i = 0; i < 70; ++i) this->put(json_event("bad" + std::to_string(i)));
   this->put(json_event("good"));
-  if (!this->backend_.refuse_changes_of("bad%")) GTEST_SKIP() << no_triggers;
+  if (!this->backend().refuse_changes_of("bad%")) GTEST_SKIP() << no_triggers;
   std::vector<std::string> claimed;
   auto r = this->request("n/0");
   for (int claims = 0; claims < 6 && claimed.empty(); ++claims) {
@@ -87,10 +84,10 @@ TYPED_TEST(Foreign, R13_ManyRowsThatCannotBeChangedDoNotHoldUpTheOthers) {
   EXPECT_THAT(claimed, ElementsAre("good")) << "each claim finds some of them, and leaves them to the next";
 }
 
-TYPED_TEST(Foreign, I5_InOrderARowThatCannotBeChangedIsAnError) {
+OUTBOX_CONTRACT_CASE(Foreign, I5_InOrderARowThatCannotBeChangedIsAnError) {
   this->put({"a", "bad", "b"});
-  if (!this->backend_.refuse_changes_of("bad%")) GTEST_SKIP() << no_triggers;
-  this->backend_.wait_for_earlier_transactions();
+  if (!this->backend().refuse_changes_of("bad%")) GTEST_SKIP() << no_triggers;
+  this->backend().wait_for_earlier_transactions();
   auto r = this->request("n/1");
   r.in_order = true;
   r.leave = {"bad"};
@@ -98,12 +95,12 @@ TYPED_TEST(Foreign, I5_InOrderARowThatCannotBeChangedIsAnError) {
   EXPECT_EQ(this->row("b").locked_by, "") << "nothing overtakes it";
 }
 
-TYPED_TEST(Foreign, R13_ARowThatCannotBeMadeDeadDoesNotHoldUpTheOthers) {
+OUTBOX_CONTRACT_CASE(Foreign, R13_ARowThatCannotBeMadeDeadDoesNotHoldUpTheOthers) {
   this->put_owned(json_event("bad"), "node/0");
-  if (!this->backend_.foreign("UPDATE {table} SET crashes = 4")) GTEST_SKIP() << no_foreign_sql;
+  if (!this->backend().foreign("UPDATE {table} SET crashes = 4")) GTEST_SKIP() << no_foreign_sql;
   this->expire();
   this->put({"a"});
-  ASSERT_TRUE(this->backend_.refuse_changes_of("bad"));
+  ASSERT_TRUE(this->backend().refuse_changes_of("bad"));
   auto const reply = this->claim("n/9");
   EXPECT_THAT(this->ids(reply), ElementsAre("a"));
   EXPECT_THAT(reply.dead, IsEmpty());

@@ -5,8 +5,7 @@
 
 namespace outbox::contract {
 
-template <class Backend>
-class Insert : public StoreContract<Backend> {
+class Insert : public StoreContract {
  protected:
   event round_trip(event const& e) {
     this->put(e);
@@ -16,40 +15,39 @@ class Insert : public StoreContract<Backend> {
     return reply.rows[0].event;
   }
 };
-TYPED_TEST_SUITE(Insert, Stores, store_name);
 
 // A write without a transaction. Returns what it threw.
-template <class Test>
-std::optional<error> insert_at_once(Test& test, std::vector<event> const& events, std::string_view token = {}) {
+inline std::optional<error> insert_at_once(spi::store& s, std::vector<event> const& events,
+                                           std::string_view token = {}) {
   std::vector<insertion> rows;
   for (auto const& e : events) rows.push_back({&e, token, token.empty() ? 0ms : std::chrono::milliseconds{lease}});
   try {
-    test.store().insert(join(no_transaction), rows);
+    s.insert(join(no_transaction), rows);
     return std::nullopt;
   } catch (error const& e) {
     return e;
   }
 }
 
-TYPED_TEST(Insert, WithoutATransactionRowsAreThereAtOnceOrNotAtAll) {
+OUTBOX_CONTRACT_CASE(Insert, WithoutATransactionRowsAreThereAtOnceOrNotAtAll) {
   bool const allowed = !this->s().capabilities().requires_transaction;
-  auto const thrown = insert_at_once(this->backend_, {json_event("a"), json_event("b")});
+  auto const thrown = insert_at_once(this->s(), {json_event("a"), json_event("b")});
   EXPECT_EQ(!thrown, allowed);
   EXPECT_THAT(this->claim("n/1").rows, SizeIs(allowed ? 2 : 0));
 }
 
-TYPED_TEST(Insert, WithoutATransactionADuplicateIdRefusesAllRows) {
+OUTBOX_CONTRACT_CASE(Insert, WithoutATransactionADuplicateIdRefusesAllRows) {
   if (this->s().capabilities().requires_transaction) GTEST_SKIP() << "this store writes in transactions only";
   this->put({"taken"});
-  auto const thrown = insert_at_once(this->backend_, {json_event("new"), json_event("taken")});
+  auto const thrown = insert_at_once(this->s(), {json_event("new"), json_event("taken")});
   ASSERT_TRUE(thrown);
   EXPECT_EQ(thrown->code(), errc::duplicate_event);
   EXPECT_FALSE(this->s().inspect().find("new"));
 }
 
-TYPED_TEST(Insert, WithoutATransactionARowMayBeBornWithAnOwner) {
+OUTBOX_CONTRACT_CASE(Insert, WithoutATransactionARowMayBeBornWithAnOwner) {
   if (this->s().capabilities().requires_transaction) GTEST_SKIP() << "this store writes in transactions only";
-  ASSERT_FALSE(insert_at_once(this->backend_, {json_event("a")}, "n/1"));
+  ASSERT_FALSE(insert_at_once(this->s(), {json_event("a")}, "n/1"));
   EXPECT_EQ(this->row("a").locked_by, "n/1");
   EXPECT_THAT(this->claim("m/1").rows, IsEmpty());
 }
@@ -74,8 +72,8 @@ class transaction_notes final : public transaction_observer {
   std::string token_;
 };
 
-TYPED_TEST(Insert, I2_IsInvisibleUntilCommit) {
-  auto tx = this->backend_.begin();
+OUTBOX_CONTRACT_CASE(Insert, I2_IsInvisibleUntilCommit) {
+  auto tx = this->backend().begin();
   auto const e = json_event("a");
   insertion const row{&e};
   this->s().insert(tx->ref(), std::span{&row, 1});
@@ -84,8 +82,8 @@ TYPED_TEST(Insert, I2_IsInvisibleUntilCommit) {
   EXPECT_THAT(this->ids(this->claim("n/2")), ElementsAre("a"));
 }
 
-TYPED_TEST(Insert, I2_RolledBackIsNeverSeen) {
-  auto tx = this->backend_.begin();
+OUTBOX_CONTRACT_CASE(Insert, I2_RolledBackIsNeverSeen) {
+  auto tx = this->backend().begin();
   auto const e = json_event("a");
   insertion const row{&e};
   this->s().insert(tx->ref(), std::span{&row, 1});
@@ -94,9 +92,9 @@ TYPED_TEST(Insert, I2_RolledBackIsNeverSeen) {
   EXPECT_FALSE(this->s().inspect().find("a"));
 }
 
-TYPED_TEST(Insert, I2_SavepointTakesOnlyItsRowsAlong) {
-  if (!this->backend_.has_savepoints()) GTEST_SKIP() << no_savepoints;
-  auto tx = this->backend_.begin();
+OUTBOX_CONTRACT_CASE(Insert, I2_SavepointTakesOnlyItsRowsAlong) {
+  if (!this->backend().has_savepoints()) GTEST_SKIP() << no_savepoints;
+  auto tx = this->backend().begin();
   auto const a = json_event("a");
   auto const b = json_event("b");
   auto const c = json_event("c");
@@ -110,8 +108,8 @@ TYPED_TEST(Insert, I2_SavepointTakesOnlyItsRowsAlong) {
   EXPECT_THAT(this->ids(this->claim("n/1")), UnorderedElementsAre("a", "c"));
 }
 
-TYPED_TEST(Insert, DuplicateIdInOneTransactionIsRefused) {
-  auto tx = this->backend_.begin();
+OUTBOX_CONTRACT_CASE(Insert, DuplicateIdInOneTransactionIsRefused) {
+  auto tx = this->backend().begin();
   auto const e = json_event("a");
   insertion const rows[] = {{&e}, {&e}};
   try {
@@ -124,9 +122,9 @@ TYPED_TEST(Insert, DuplicateIdInOneTransactionIsRefused) {
   }
 }
 
-TYPED_TEST(Insert, DuplicateIdOfACommittedRowIsRefused) {
+OUTBOX_CONTRACT_CASE(Insert, DuplicateIdOfACommittedRowIsRefused) {
   this->put(json_event("a"));
-  auto tx = this->backend_.begin();
+  auto tx = this->backend().begin();
   auto const e = json_event("a");
   insertion const row{&e};
   auto const write = [&] {
@@ -137,7 +135,7 @@ TYPED_TEST(Insert, DuplicateIdOfACommittedRowIsRefused) {
   EXPECT_EQ(this->s().inspect().counts().pending(), 1U);
 }
 
-TYPED_TEST(Insert, TransactionOfAnotherKindIsRefused) {
+OUTBOX_CONTRACT_CASE(Insert, TransactionOfAnotherKindIsRefused) {
   static constexpr transaction_operations foreign{
       .kind = "carrier pigeon",
       .active = [](void const*) noexcept { return true; },
@@ -153,8 +151,8 @@ TYPED_TEST(Insert, TransactionOfAnotherKindIsRefused) {
   }
 }
 
-TYPED_TEST(Insert, TransactionOfAnotherDatabaseIsRefused) {
-  auto const other = this->backend_.other();
+OUTBOX_CONTRACT_CASE(Insert, TransactionOfAnotherDatabaseIsRefused) {
+  auto const other = this->backend().other();
   if (!other) GTEST_SKIP() << no_other_database;
   auto tx = other->begin();
   auto const e = json_event("a");
@@ -169,16 +167,16 @@ TYPED_TEST(Insert, TransactionOfAnotherDatabaseIsRefused) {
   EXPECT_FALSE(other->store().inspect().find("a")) << "nothing may have been written";
 }
 
-TYPED_TEST(Insert, TransactionIsActiveUntilItEnds) {
-  auto tx = this->backend_.begin();
+OUTBOX_CONTRACT_CASE(Insert, TransactionIsActiveUntilItEnds) {
+  auto tx = this->backend().begin();
   EXPECT_TRUE(tx->ref().active());
   tx->commit();
   EXPECT_FALSE(tx->ref().active());
   EXPECT_EQ(tx->ref().kind(), this->s().capabilities().kind);
 }
 
-TYPED_TEST(Insert, ObserverHearsOfTheCommitOnce) {
-  auto tx = this->backend_.begin();
+OUTBOX_CONTRACT_CASE(Insert, ObserverHearsOfTheCommitOnce) {
+  auto tx = this->backend().begin();
   auto const e = json_event("a");
   insertion const row{&e, "n/1", lease};
   auto const o = std::make_shared<transaction_notes>(std::vector<std::string>{"a"});
@@ -189,26 +187,26 @@ TYPED_TEST(Insert, ObserverHearsOfTheCommitOnce) {
   EXPECT_EQ(o->said, "committed;");
 }
 
-TYPED_TEST(Insert, ObserverHearsOfTheRollbackOnce) {
-  auto tx = this->backend_.begin();
+OUTBOX_CONTRACT_CASE(Insert, ObserverHearsOfTheRollbackOnce) {
+  auto tx = this->backend().begin();
   auto const o = std::make_shared<transaction_notes>(std::vector<std::string>{"a"});
   ASSERT_TRUE(tx->ref().enlist(o));
   tx->rollback();
   EXPECT_EQ(o->said, "rolled back;");
 }
 
-TYPED_TEST(Insert, DestroyedTransactionIsRolledBack) {
+OUTBOX_CONTRACT_CASE(Insert, DestroyedTransactionIsRolledBack) {
   auto const o = std::make_shared<transaction_notes>(std::vector<std::string>{"a"});
   {
-    auto tx = this->backend_.begin();
+    auto tx = this->backend().begin();
     ASSERT_TRUE(tx->ref().enlist(o));
   }
   EXPECT_EQ(o->said, "rolled back;");
 }
 
-TYPED_TEST(Insert, I2_ObserverHearsWhichRowsASavepointTook) {
-  if (!this->backend_.has_savepoints()) GTEST_SKIP() << no_savepoints;
-  auto tx = this->backend_.begin();
+OUTBOX_CONTRACT_CASE(Insert, I2_ObserverHearsWhichRowsASavepointTook) {
+  if (!this->backend().has_savepoints()) GTEST_SKIP() << no_savepoints;
+  auto tx = this->backend().begin();
   auto const a = json_event("a");
   auto const b = json_event("b");
   insertion const rows[] = {{&a, "n/1", lease}, {&b, "n/1", lease}};
@@ -222,9 +220,9 @@ TYPED_TEST(Insert, I2_ObserverHearsWhichRowsASavepointTook) {
   EXPECT_EQ(o->said, "absent b;committed;");
 }
 
-TYPED_TEST(Insert, I2_ARowOfTheSameIdWrittenAfterASavepointIsAnotherRow) {
-  if (!this->backend_.has_savepoints()) GTEST_SKIP() << no_savepoints;
-  auto tx = this->backend_.begin();
+OUTBOX_CONTRACT_CASE(Insert, I2_ARowOfTheSameIdWrittenAfterASavepointIsAnotherRow) {
+  if (!this->backend().has_savepoints()) GTEST_SKIP() << no_savepoints;
+  auto tx = this->backend().begin();
   auto const a = json_event("a");
   insertion const first{&a, "n/1", lease};
   insertion const second{&a};
@@ -238,7 +236,7 @@ TYPED_TEST(Insert, I2_ARowOfTheSameIdWrittenAfterASavepointIsAnotherRow) {
   EXPECT_EQ(o->said, "absent a;committed;");
 }
 
-TYPED_TEST(Insert, I11_EveryFieldComesBack) {
+OUTBOX_CONTRACT_CASE(Insert, I11_EveryFieldComesBack) {
   auto const e = event::json("order.placed", R"({"n":1})",
                              {.id = "my-id",
                               .aggregate = {"order", "42"},
@@ -259,7 +257,7 @@ TYPED_TEST(Insert, I11_EveryFieldComesBack) {
   EXPECT_EQ(back.kind(), payload_kind::json);
 }
 
-TYPED_TEST(Insert, AbsentFieldsComeBackEmpty) {
+OUTBOX_CONTRACT_CASE(Insert, AbsentFieldsComeBackEmpty) {
   auto const back = this->round_trip(json_event("a"));
   EXPECT_EQ(back.aggregate_type(), global_aggregate);
   EXPECT_EQ(back.aggregate_id(), "");
@@ -268,12 +266,12 @@ TYPED_TEST(Insert, AbsentFieldsComeBackEmpty) {
   EXPECT_THAT(back.headers(), IsEmpty());
 }
 
-TYPED_TEST(Insert, I11_JsonComesBackByteForByte) {
+OUTBOX_CONTRACT_CASE(Insert, I11_JsonComesBackByteForByte) {
   std::string const text = "{ \"b\":1.0,\n\t\"a\":1e2, \"b\":2, \"u\":\"\\u00e9é😀\", \"big\":12345678901234567890 }";
   EXPECT_EQ(this->round_trip(event::json("t", text)).payload(), text);
 }
 
-TYPED_TEST(Insert, I11_EveryByteValueComesBack) {
+OUTBOX_CONTRACT_CASE(Insert, I11_EveryByteValueComesBack) {
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
   auto const back = this->round_trip(event::bytes("t", bytes, "application/octet-stream"));
@@ -282,13 +280,13 @@ TYPED_TEST(Insert, I11_EveryByteValueComesBack) {
   EXPECT_EQ(back.content_type(), "application/octet-stream");
 }
 
-TYPED_TEST(Insert, I11_EmptyBytesComeBackEmpty) {
+OUTBOX_CONTRACT_CASE(Insert, I11_EmptyBytesComeBackEmpty) {
   auto const back = this->round_trip(event::bytes("t", std::string{}, "application/octet-stream"));
   EXPECT_EQ(back.payload(), "");
   EXPECT_EQ(back.kind(), payload_kind::bytes);
 }
 
-TYPED_TEST(Insert, I11_TextOfAnyScriptComesBack) {
+OUTBOX_CONTRACT_CASE(Insert, I11_TextOfAnyScriptComesBack) {
   auto const e = event::json("häuser.gekauft", R"("שלום")",
                              {.aggregate = {"注文", "№ 4'2\"; DROP TABLE outbox_event; --"},
                               .tenant = "مستأجر",
@@ -302,7 +300,7 @@ TYPED_TEST(Insert, I11_TextOfAnyScriptComesBack) {
   EXPECT_EQ(back.payload(), e.payload());
 }
 
-TYPED_TEST(Insert, NamesMayBeAsLongAsTheirColumns) {
+OUTBOX_CONTRACT_CASE(Insert, NamesMayBeAsLongAsTheirColumns) {
   std::string const wide = "é";
   auto const times = [&](std::size_t n) {
     std::string s;
@@ -318,19 +316,19 @@ TYPED_TEST(Insert, NamesMayBeAsLongAsTheirColumns) {
   EXPECT_EQ(back.aggregate_id(), e.aggregate_id());
 }
 
-TYPED_TEST(Insert, NamesAreComparedByteByByte) {
+OUTBOX_CONTRACT_CASE(Insert, NamesAreComparedByteByByte) {
   this->put(json_event("a"));
   this->put(json_event("A"));
   EXPECT_THAT(this->claim("n/1").rows, SizeIs(2));
 }
 
-TYPED_TEST(Insert, LargePayloadComesBack) {
+OUTBOX_CONTRACT_CASE(Insert, LargePayloadComesBack) {
   std::string text(event_limits{}.payload_bytes - 2, 'x');
   text = '"' + text + '"';
   EXPECT_EQ(this->round_trip(event::json("t", text)).payload(), text);
 }
 
-TYPED_TEST(Insert, I11_TheDeepestJsonThatANodeMayAllowComesBack) {
+OUTBOX_CONTRACT_CASE(Insert, I11_TheDeepestJsonThatANodeMayAllowComesBack) {
   event_limits const deepest{.json_depth = 5000};
   std::string arrays;
   std::string objects = "1";
@@ -341,25 +339,25 @@ TYPED_TEST(Insert, I11_TheDeepestJsonThatANodeMayAllowComesBack) {
   }
 }
 
-TYPED_TEST(Insert, ManyRowsInOneCall) {
+OUTBOX_CONTRACT_CASE(Insert, ManyRowsInOneCall) {
   std::vector<event> events;
   std::vector<insertion> rows;
   for (int i = 0; i < 2500; ++i) events.push_back(json_event("id-" + std::to_string(i)));
   for (auto const& e : events) rows.push_back({&e});
-  auto tx = this->backend_.begin();
+  auto tx = this->backend().begin();
   this->s().insert(tx->ref(), rows);
   tx->commit();
   EXPECT_EQ(this->s().inspect().counts().created, 2500U);
 }
 
-TYPED_TEST(Insert, AnEmptyInsertIsNotAnError) {
-  auto tx = this->backend_.begin();
+OUTBOX_CONTRACT_CASE(Insert, AnEmptyInsertIsNotAnError) {
+  auto tx = this->backend().begin();
   this->s().insert(tx->ref(), {});
   tx->commit();
   EXPECT_EQ(this->s().inspect().counts().pending(), 0U);
 }
 
-TYPED_TEST(Insert, ARowWrittenWithAnOwnerIsOwned) {
+OUTBOX_CONTRACT_CASE(Insert, ARowWrittenWithAnOwnerIsOwned) {
   this->put_owned(json_event("a"), "node/1");
   EXPECT_THAT(this->claim("other/1").rows, IsEmpty());
   EXPECT_EQ(this->row("a").locked_by, "node/1");
@@ -367,7 +365,7 @@ TYPED_TEST(Insert, ARowWrittenWithAnOwnerIsOwned) {
   EXPECT_TRUE(this->finished("a"));
 }
 
-TYPED_TEST(Insert, ARowWhoseOwnerVanishedCountsACrash) {
+OUTBOX_CONTRACT_CASE(Insert, ARowWhoseOwnerVanishedCountsACrash) {
   this->put_owned(json_event("a"), "node/1");
   this->expire();
   auto const reply = this->claim("other/1");
@@ -376,7 +374,7 @@ TYPED_TEST(Insert, ARowWhoseOwnerVanishedCountsACrash) {
   EXPECT_EQ(reply.rows[0].attempts, 0);
 }
 
-TYPED_TEST(Insert, SequenceGrowsAndInsertedAtIsTheStoresTime) {
+OUTBOX_CONTRACT_CASE(Insert, SequenceGrowsAndInsertedAtIsTheStoresTime) {
   auto const before = this->s().now() - 1s;  // rows may be moved back to let time pass
   this->put({"a", "b"});
   EXPECT_LT(this->row("a").seq, this->row("b").seq);
@@ -384,7 +382,7 @@ TYPED_TEST(Insert, SequenceGrowsAndInsertedAtIsTheStoresTime) {
   EXPECT_LE(this->row("b").inserted_at, this->s().now());
 }
 
-TYPED_TEST(Insert, I11_InstantsComeBackToTheMicrosecond) {
+OUTBOX_CONTRACT_CASE(Insert, I11_InstantsComeBackToTheMicrosecond) {
   using namespace std::chrono;
   instant const first{sys_days{year{1} / 1 / 1}};
   instant const last = instant{sys_days{year{10000} / 1 / 1}} - 1us;
@@ -401,7 +399,7 @@ TYPED_TEST(Insert, I11_InstantsComeBackToTheMicrosecond) {
     auto const a = json_event(id + "a", {.occurred_at = t});
     auto const b = json_event(id + "b", {.occurred_at = t, .available_at = last});
     insertion const rows[] = {{&a}, {&b}};
-    auto tx = this->backend_.begin();
+    auto tx = this->backend().begin();
     this->s().insert(tx->ref(), rows);
     tx->commit();
     EXPECT_EQ(this->row(id + "a").event.occurred_at(), t);
@@ -413,7 +411,7 @@ TYPED_TEST(Insert, I11_InstantsComeBackToTheMicrosecond) {
   }
 }
 
-TYPED_TEST(Insert, CallersClockDecidesNothing) {
+OUTBOX_CONTRACT_CASE(Insert, CallersClockDecidesNothing) {
   event_options far;
   far.occurred_at = instant{1us};
   this->put(json_event("old", far));

@@ -19,8 +19,7 @@ TEST(KeyOf, TellsAggregatesApartThatReadTheSame) {
       << "characters, not bytes";
 }
 
-template <class Backend>
-class Key : public StoreContract<Backend> {
+class Key : public StoreContract {
  protected:
   void SetUp() override {
     if (!this->s().capabilities().keys) GTEST_SKIP() << "this store keeps no order per key";
@@ -31,7 +30,7 @@ class Key : public StoreContract<Backend> {
   }
   // Written in one transaction.
   std::vector<insert_receipt::row> write(std::vector<event> const& events) {
-    auto tx = this->backend_.begin();
+    auto tx = this->backend().begin();
     auto const receipt = std::make_shared<insert_receipt>();
     std::vector<insertion> rows;
     for (auto const& e : events) rows.push_back({&e});
@@ -47,9 +46,8 @@ class Key : public StoreContract<Backend> {
     return this->s().settle(items);
   }
 };
-TYPED_TEST_SUITE(Key, Stores, store_name);
 
-TYPED_TEST(Key, AReceiptTellsTheNumberOfEachRow) {
+OUTBOX_CONTRACT_CASE(Key, AReceiptTellsTheNumberOfEachRow) {
   auto const first = this->write({this->keyed("a", "k"), this->keyed("b", "other")});
   ASSERT_THAT(first, SizeIs(2));
   EXPECT_EQ(first[0].seq, this->row("a").seq);
@@ -57,7 +55,7 @@ TYPED_TEST(Key, AReceiptTellsTheNumberOfEachRow) {
   EXPECT_LT(first[0].seq, first[1].seq);
 }
 
-TYPED_TEST(Key, AReceiptTellsTheRowBefore) {
+OUTBOX_CONTRACT_CASE(Key, AReceiptTellsTheRowBefore) {
   auto const first = this->write({this->keyed("a", "k"), this->keyed("b", "k"), this->keyed("c", "other")});
   EXPECT_EQ(first[0].before, "");
   EXPECT_EQ(first[1].before, "a") << "in the same call";
@@ -67,7 +65,7 @@ TYPED_TEST(Key, AReceiptTellsTheRowBefore) {
   EXPECT_EQ(second[1].before, "b");
 }
 
-TYPED_TEST(Key, AReceiptPassesOverRowsThatAreOutOfLine) {
+OUTBOX_CONTRACT_CASE(Key, AReceiptPassesOverRowsThatAreOutOfLine) {
   this->write({this->keyed("a", "k")});
   auto const rows = this->claim_keyed("n/1");
   this->leave(rows);
@@ -77,8 +75,8 @@ TYPED_TEST(Key, AReceiptPassesOverRowsThatAreOutOfLine) {
   EXPECT_EQ(this->write({this->keyed("d", "k")})[0].before, "b");
 }
 
-TYPED_TEST(Key, OneReceiptServesSeveralInserts) {
-  auto tx = this->backend_.begin();
+OUTBOX_CONTRACT_CASE(Key, OneReceiptServesSeveralInserts) {
+  auto tx = this->backend().begin();
   auto const receipt = std::make_shared<insert_receipt>();
   for (auto const& e : {this->keyed("a", "k"), this->keyed("b", "k")}) {
     insertion const row{&e};
@@ -89,7 +87,7 @@ TYPED_TEST(Key, OneReceiptServesSeveralInserts) {
   EXPECT_EQ(receipt->rows[1].before, "a");
 }
 
-TYPED_TEST(Key, AClaimTellsNumberAndKey) {
+OUTBOX_CONTRACT_CASE(Key, AClaimTellsNumberAndKey) {
   this->put(this->keyed("a", "k"));
   this->put(json_event("none"));
   auto const rows = this->claim_keyed("n/1");
@@ -99,7 +97,7 @@ TYPED_TEST(Key, AClaimTellsNumberAndKey) {
   EXPECT_EQ(rows[1].key, "");
 }
 
-TYPED_TEST(Key, ADelayedEventIsOutsideTheOrder) {
+OUTBOX_CONTRACT_CASE(Key, ADelayedEventIsOutsideTheOrder) {
   this->put(this->keyed("a", "k", {.deliver_after = 1s}));
   EXPECT_EQ(this->row("a").blocked, std::nullopt);
   this->advance(2s);
@@ -109,34 +107,34 @@ TYPED_TEST(Key, ADelayedEventIsOutsideTheOrder) {
   EXPECT_EQ(this->row("a").blocked, std::nullopt) << "taking it does not put it in line";
 }
 
-TYPED_TEST(Key, AClaimLeavesABlockedRow) {
+OUTBOX_CONTRACT_CASE(Key, AClaimLeavesABlockedRow) {
   this->put({"a", "b"});
-  this->backend_.block("a");
+  this->backend().block("a");
   EXPECT_THAT(this->ids(this->claim("n/1")), ElementsAre("b"));
   auto r = this->request("n/2");
   r.in_order = true;
-  this->backend_.wait_for_earlier_transactions();
+  this->backend().wait_for_earlier_transactions();
   EXPECT_THAT(this->s().claim(r).rows, IsEmpty());
 }
 
-TYPED_TEST(Key, ABlockedRowIsNoReasonToLookAgain) {
+OUTBOX_CONTRACT_CASE(Key, ABlockedRowIsNoReasonToLookAgain) {
   this->put({"a"});
-  this->backend_.block("a");
+  this->backend().block("a");
   EXPECT_FALSE(this->claim("n/1").next_due);
 }
 
-TYPED_TEST(Key, RenewingClearsTheNote) {
+OUTBOX_CONTRACT_CASE(Key, RenewingClearsTheNote) {
   this->put({"a"});
   auto const held = this->claim_one("n/1");
-  this->backend_.block("a");
+  this->backend().block("a");
   EXPECT_TRUE(this->renew(held));
   EXPECT_EQ(this->row("a").blocked, false);
 }
 
-TYPED_TEST(Key, ASettlementUnblocksTheNextRow) {
+OUTBOX_CONTRACT_CASE(Key, ASettlementUnblocksTheNextRow) {
   for (auto const* id : {"a", "b", "c"}) this->put(this->keyed(id, "k"));
-  this->backend_.block("b");
-  this->backend_.block("c");
+  this->backend().block("b");
+  this->backend().block("c");
   auto const rows = this->claim_keyed("n/1");
   ASSERT_THAT(rows, SizeIs(1));
   auto const reply = this->leave(rows);
@@ -147,14 +145,14 @@ TYPED_TEST(Key, ASettlementUnblocksTheNextRow) {
   EXPECT_THAT(this->ids(this->claim("n/2")), ElementsAre("b"));
 }
 
-TYPED_TEST(Key, AnUnblockedRowIsDueNowOrLaterIfItHadToWait) {
+OUTBOX_CONTRACT_CASE(Key, AnUnblockedRowIsDueNowOrLaterIfItHadToWait) {
   for (auto const* id : {"a", "b"}) this->put(this->keyed(id, "k"));
   for (auto const* id : {"x", "y"}) this->put(this->keyed(id, "l"));
-  this->backend_.block("b");
+  this->backend().block("b");
   auto const rows = this->claim_keyed("n/1");
   ASSERT_THAT(rows, SizeIs(3));
   ASSERT_TRUE(this->settle(rows[2].handle, outcome::retry, {.delay = 10s}));
-  this->backend_.block("y");
+  this->backend().block("y");
   this->advance(5s);
   EXPECT_EQ(this->leave({rows[0], rows[1]}).unblocked, 2U);
   EXPECT_GE(this->row("b").available_at, this->row("b").inserted_at + 5s);
@@ -163,20 +161,20 @@ TYPED_TEST(Key, AnUnblockedRowIsDueNowOrLaterIfItHadToWait) {
 }
 
 // Behind the highest is not enough where another fault finished a key out of order.
-TYPED_TEST(Key, TheNextRowIsTheOneBehindTheLowest) {
+OUTBOX_CONTRACT_CASE(Key, TheNextRowIsTheOneBehindTheLowest) {
   for (auto const* id : {"a", "b", "c"}) this->put(this->keyed(id, "k"));
   auto const rows = this->claim_keyed("n/1");
   ASSERT_THAT(rows, SizeIs(3));
   EXPECT_TRUE(this->settle(rows[1].handle, outcome::release));
-  this->backend_.block("b");
+  this->backend().block("b");
   EXPECT_EQ(this->leave({rows[2], rows[0]}).unblocked, 1U);
   EXPECT_EQ(this->row("b").blocked, false);
 }
 
-TYPED_TEST(Key, ASettlementThatIsLostUnblocksNothing) {
+OUTBOX_CONTRACT_CASE(Key, ASettlementThatIsLostUnblocksNothing) {
   this->put(this->keyed("a", "k"));
   this->put(this->keyed("b", "k"));
-  this->backend_.block("b");
+  this->backend().block("b");
   auto rows = this->claim_keyed("n/1");
   ASSERT_THAT(rows, SizeIs(1));
   rows[0].handle.token = "other/1";
@@ -184,31 +182,31 @@ TYPED_TEST(Key, ASettlementThatIsLostUnblocksNothing) {
   EXPECT_EQ(this->row("b").blocked, true);
 }
 
-TYPED_TEST(Key, ASettlementWithoutAKeyUnblocksNothing) {
+OUTBOX_CONTRACT_CASE(Key, ASettlementWithoutAKeyUnblocksNothing) {
   this->put(this->keyed("a", "k"));
   this->put(this->keyed("b", "k"));
-  this->backend_.block("b");
+  this->backend().block("b");
   EXPECT_TRUE(this->settle(this->claim_one("n/1"), outcome::delivered));
   EXPECT_EQ(this->row("b").blocked, true);
 }
 
-TYPED_TEST(Key, SettlingTwiceUnblocksOnce) {
+OUTBOX_CONTRACT_CASE(Key, SettlingTwiceUnblocksOnce) {
   for (auto const* id : {"a", "b", "c"}) this->put(this->keyed(id, "k"));
-  this->backend_.block("b");
-  this->backend_.block("c");
+  this->backend().block("b");
+  this->backend().block("c");
   auto const rows = this->claim_keyed("n/1");
   EXPECT_EQ(this->leave(rows).unblocked, 1U);
   EXPECT_EQ(this->leave(rows).unblocked, 0U);
   EXPECT_EQ(this->row("c").blocked, true);
 }
 
-TYPED_TEST(Key, ParkedKeysTellWhatWaitsBehindADeadRow) {
+OUTBOX_CONTRACT_CASE(Key, ParkedKeysTellWhatWaitsBehindADeadRow) {
   for (auto const* id : {"a", "b", "c"}) this->put(this->keyed(id, "k"));
   this->put(this->keyed("x", "fine"));
   for (auto const& r : this->claim_keyed("n/1")) {
     EXPECT_TRUE(this->settle(r.handle, r.handle.id == "a" ? outcome::dead : outcome::release));
   }
-  this->backend_.block("b");
+  this->backend().block("b");
   auto const parked = this->s().parked_keys(10);
   ASSERT_THAT(parked, SizeIs(1));
   EXPECT_EQ(parked[0].key, "=k");
@@ -220,10 +218,10 @@ TYPED_TEST(Key, ParkedKeysTellWhatWaitsBehindADeadRow) {
   EXPECT_THAT(this->s().parked_keys(10), IsEmpty());
 }
 
-TYPED_TEST(Key, HealUnblocksHeadsOnly) {
+OUTBOX_CONTRACT_CASE(Key, HealUnblocksHeadsOnly) {
   for (auto const* id : {"a", "b"}) this->put(this->keyed(id, "k"));
   for (auto const* id : {"x", "y"}) this->put(this->keyed(id, "l"));
-  for (auto const* id : {"a", "b", "y"}) this->backend_.block(id);
+  for (auto const* id : {"a", "b", "y"}) this->backend().block(id);
   EXPECT_EQ(this->s().heal(10), 1U);
   EXPECT_EQ(this->row("a").blocked, false);
   EXPECT_EQ(this->row("b").blocked, true);

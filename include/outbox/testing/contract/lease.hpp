@@ -5,17 +5,15 @@
 
 namespace outbox::contract {
 
-template <class Backend>
-class Lease : public StoreContract<Backend> {
+class Lease : public StoreContract {
  protected:
   [[nodiscard]] lock_kind kind() { return this->s().capabilities().dispatch_lock; }
   [[nodiscard]] std::unique_ptr<dispatch_lock> try_lock(std::string_view incarnation) {
     return this->s().try_dispatch_lock(incarnation, lease);
   }
 };
-TYPED_TEST_SUITE(Lease, Stores, store_name);
 
-TYPED_TEST(Lease, RenewalKeepsTheRow) {
+OUTBOX_CONTRACT_CASE(Lease, RenewalKeepsTheRow) {
   this->put({"a"});
   auto const row = this->claim_one("n/1");
   this->advance(20s);
@@ -27,25 +25,25 @@ TYPED_TEST(Lease, RenewalKeepsTheRow) {
 }
 
 // Dispatchers that know no leases regard an old lock as abandoned.
-TYPED_TEST(Lease, RenewalIsSeenByOtherDispatchersToo) {
+OUTBOX_CONTRACT_CASE(Lease, RenewalIsSeenByOtherDispatchersToo) {
   this->put({"a"});
   auto const row = this->claim_one("n/1");
   this->advance(20s);
-  auto const before = this->backend_.locked_at("a");
+  auto const before = this->backend().locked_at("a");
   if (before.empty()) GTEST_SKIP() << no_locked_at;
   ASSERT_TRUE(this->renew(row));
-  EXPECT_GT(this->backend_.locked_at("a"), before);
+  EXPECT_GT(this->backend().locked_at("a"), before);
   EXPECT_EQ(this->row("a").locked_by, "n/1");
 }
 
-TYPED_TEST(Lease, I6_RenewalNeedsTheToken) {
+OUTBOX_CONTRACT_CASE(Lease, I6_RenewalNeedsTheToken) {
   this->put({"a"});
   auto row = this->claim_one("n/1");
   row.token = "n/2";
   EXPECT_FALSE(this->renew(row));
 }
 
-TYPED_TEST(Lease, I6_RenewalAfterATakeoverIsRefused) {
+OUTBOX_CONTRACT_CASE(Lease, I6_RenewalAfterATakeoverIsRefused) {
   this->put({"a"});
   auto const old = this->claim_one("n/1");
   this->expire();
@@ -53,7 +51,7 @@ TYPED_TEST(Lease, I6_RenewalAfterATakeoverIsRefused) {
   EXPECT_FALSE(this->renew(old));
 }
 
-TYPED_TEST(Lease, RenewalOfAFinishedRowIsRefused) {
+OUTBOX_CONTRACT_CASE(Lease, RenewalOfAFinishedRowIsRefused) {
   this->put({"a"});
   auto const row = this->claim_one("n/1");
   this->settle(row, outcome::dead);
@@ -61,7 +59,7 @@ TYPED_TEST(Lease, RenewalOfAFinishedRowIsRefused) {
   EXPECT_FALSE(this->row("a").lease_until);
 }
 
-TYPED_TEST(Lease, AnExpiredLeaseThatWasNotTakenCanBeRenewed) {
+OUTBOX_CONTRACT_CASE(Lease, AnExpiredLeaseThatWasNotTakenCanBeRenewed) {
   this->put({"a"});
   auto const row = this->claim_one("n/1");
   this->expire();
@@ -69,7 +67,7 @@ TYPED_TEST(Lease, AnExpiredLeaseThatWasNotTakenCanBeRenewed) {
   EXPECT_THAT(this->claim("m/1").rows, IsEmpty());
 }
 
-TYPED_TEST(Lease, RenewalAnswersRowByRow) {
+OUTBOX_CONTRACT_CASE(Lease, RenewalAnswersRowByRow) {
   this->put({"a", "b", "c"});
   auto rows = this->claim("n/1").rows;
   this->settle(rows[1].handle, outcome::delivered);
@@ -77,7 +75,7 @@ TYPED_TEST(Lease, RenewalAnswersRowByRow) {
   EXPECT_THAT(this->s().renew(handles, lease), ElementsAre(true, false, true, false));
 }
 
-TYPED_TEST(Lease, ReleaseByTokenFreesAllItsRowsAndNoOthers) {
+OUTBOX_CONTRACT_CASE(Lease, ReleaseByTokenFreesAllItsRowsAndNoOthers) {
   this->put({"a", "b"});
   this->claim("n/1");
   this->put({"c"});
@@ -88,7 +86,7 @@ TYPED_TEST(Lease, ReleaseByTokenFreesAllItsRowsAndNoOthers) {
   EXPECT_EQ(this->row("c").locked_by, "n/2");
 }
 
-TYPED_TEST(Lease, ReleaseTakesManyTokensAndLeavesDelayedRowsAlone) {
+OUTBOX_CONTRACT_CASE(Lease, ReleaseTakesManyTokensAndLeavesDelayedRowsAlone) {
   event_options o;
   o.deliver_after = 24h;
   this->put(json_event("tomorrow", o));
@@ -103,7 +101,7 @@ TYPED_TEST(Lease, ReleaseTakesManyTokensAndLeavesDelayedRowsAlone) {
   EXPECT_EQ(this->s().release({}, lease), 0U);
 }
 
-TYPED_TEST(Lease, ReleaseOfATokenThatOwnsNothingChangesNothing) {
+OUTBOX_CONTRACT_CASE(Lease, ReleaseOfATokenThatOwnsNothingChangesNothing) {
   this->put({"a"});
   this->settle(this->claim_one("n/1"), outcome::dead);
   EXPECT_EQ(this->release("n/1"), 0U);
@@ -111,13 +109,13 @@ TYPED_TEST(Lease, ReleaseOfATokenThatOwnsNothingChangesNothing) {
   EXPECT_EQ(this->row("a").status, event_status::dead);
 }
 
-TYPED_TEST(Lease, ReleaseByTokenReachesBirths) {
+OUTBOX_CONTRACT_CASE(Lease, ReleaseByTokenReachesBirths) {
   this->put_owned(json_event("a"), "n/7");
   EXPECT_EQ(this->release("n/7"), 1U);
   EXPECT_THAT(this->claim("m/1").rows, SizeIs(1));
 }
 
-TYPED_TEST(Lease, TheHolderOfTheDispatchLockEndsTheLeasesOfOthers) {
+OUTBOX_CONTRACT_CASE(Lease, TheHolderOfTheDispatchLockEndsTheLeasesOfOthers) {
   if (this->kind() == lock_kind::none) GTEST_SKIP() << "this store has no dispatch lock";
   this->put({"theirs"});
   this->claim("old/1");
@@ -133,7 +131,7 @@ TYPED_TEST(Lease, TheHolderOfTheDispatchLockEndsTheLeasesOfOthers) {
   EXPECT_EQ(this->row("ours").locked_by, "new/1");
 }
 
-TYPED_TEST(Lease, APrefixOfAnIncarnationIsAnotherIncarnation) {
+OUTBOX_CONTRACT_CASE(Lease, APrefixOfAnIncarnationIsAnotherIncarnation) {
   if (this->kind() == lock_kind::none) GTEST_SKIP() << "this store has no dispatch lock";
   this->put({"a"});
   this->claim("node:1/1");
@@ -142,7 +140,7 @@ TYPED_TEST(Lease, APrefixOfAnIncarnationIsAnotherIncarnation) {
   EXPECT_EQ(lock->expire_others(), 1U) << "'node:' is not the incarnation of 'node:1/1'";
 }
 
-TYPED_TEST(Lease, TheDispatchLockHasOneHolder) {
+OUTBOX_CONTRACT_CASE(Lease, TheDispatchLockHasOneHolder) {
   if (this->kind() == lock_kind::none) GTEST_SKIP() << "this store has no dispatch lock";
   auto first = this->try_lock("a");
   ASSERT_TRUE(first);
@@ -152,7 +150,7 @@ TYPED_TEST(Lease, TheDispatchLockHasOneHolder) {
   EXPECT_TRUE(this->try_lock("b"));
 }
 
-TYPED_TEST(Lease, AStoreWithoutADispatchLockSaysWhy) {
+OUTBOX_CONTRACT_CASE(Lease, AStoreWithoutADispatchLockSaysWhy) {
   if (this->kind() != lock_kind::none) GTEST_SKIP() << "this store has a dispatch lock";
   EXPECT_NE(this->s().capabilities().no_lock_reason, "");
   try {
@@ -163,7 +161,7 @@ TYPED_TEST(Lease, AStoreWithoutADispatchLockSaysWhy) {
   }
 }
 
-TYPED_TEST(Lease, ADispatchLockThatIsASessionOutlastsEveryLease) {
+OUTBOX_CONTRACT_CASE(Lease, ADispatchLockThatIsASessionOutlastsEveryLease) {
   if (this->kind() != lock_kind::session) GTEST_SKIP() << "the lock of this store is not a session";
   auto const lock = this->try_lock("a");
   ASSERT_TRUE(lock);
@@ -173,7 +171,7 @@ TYPED_TEST(Lease, ADispatchLockThatIsASessionOutlastsEveryLease) {
   EXPECT_FALSE(this->try_lock("b"));
 }
 
-TYPED_TEST(Lease, ADispatchLockThatIsALeaseEndsUnlessItIsRenewed) {
+OUTBOX_CONTRACT_CASE(Lease, ADispatchLockThatIsALeaseEndsUnlessItIsRenewed) {
   if (this->kind() != lock_kind::lease) GTEST_SKIP() << "the lock of this store is not a lease";
   auto const lock = this->try_lock("a");
   ASSERT_TRUE(lock);
@@ -188,7 +186,7 @@ TYPED_TEST(Lease, ADispatchLockThatIsALeaseEndsUnlessItIsRenewed) {
   EXPECT_TRUE(this->try_lock("b"));
 }
 
-TYPED_TEST(Lease, I6_AHolderWhoseLockIsOverDoesNothingToTheNextHolder) {
+OUTBOX_CONTRACT_CASE(Lease, I6_AHolderWhoseLockIsOverDoesNothingToTheNextHolder) {
   if (this->kind() != lock_kind::lease) GTEST_SKIP() << "the lock of this store is not a lease";
   auto earlier = this->try_lock("a");
   ASSERT_TRUE(earlier);
@@ -206,7 +204,7 @@ TYPED_TEST(Lease, I6_AHolderWhoseLockIsOverDoesNothingToTheNextHolder) {
   EXPECT_THAT(this->claim("c/1").rows, IsEmpty()) << "no lease was ended";
 }
 
-TYPED_TEST(Lease, NodesAreRegisteredAndRetired) {
+OUTBOX_CONTRACT_CASE(Lease, NodesAreRegisteredAndRetired) {
   this->s().heartbeat({.incarnation = "h:1:x",
                        .name = "one",
                        .version = "0.1.0",
@@ -230,13 +228,13 @@ TYPED_TEST(Lease, NodesAreRegisteredAndRetired) {
   EXPECT_THAT(this->s().inspect().nodes(), SizeIs(1));
 }
 
-TYPED_TEST(Lease, ANodeWithoutAHeartbeatIsGone) {
+OUTBOX_CONTRACT_CASE(Lease, ANodeWithoutAHeartbeatIsGone) {
   this->s().heartbeat({.incarnation = "h:1:x", .name = "one", .lease = lease});
   this->expire();
   EXPECT_THAT(this->s().inspect().nodes(), IsEmpty());
 }
 
-TYPED_TEST(Lease, I10_WhatACrashedNodeHeldIsClaimableWhenItsLeaseIsOver) {
+OUTBOX_CONTRACT_CASE(Lease, I10_WhatACrashedNodeHeldIsClaimableWhenItsLeaseIsOver) {
   this->put({"a", "b"});
   auto const reply = this->claim("crashed/1");
   ASSERT_THAT(reply.rows, SizeIs(2));

@@ -5,8 +5,7 @@
 
 namespace outbox::contract {
 
-template <class Backend>
-class Operator : public StoreContract<Backend> {
+class Operator : public StoreContract {
  protected:
   void make_dead(std::string const& id, event_options options = {}, std::string const& type = "order.placed") {
     options.id = id;
@@ -27,9 +26,8 @@ class Operator : public StoreContract<Backend> {
     this->settle(reply.rows[0].handle, outcome::delivered);
   }
 };
-TYPED_TEST_SUITE(Operator, Stores, store_name);
 
-TYPED_TEST(Operator, I12_PurgeTakesTerminalRowsPastRetention) {
+OUTBOX_CONTRACT_CASE(Operator, I12_PurgeTakesTerminalRowsPastRetention) {
   this->make_done("done");
   this->make_dead("dead");
   this->advance(10s);
@@ -39,7 +37,7 @@ TYPED_TEST(Operator, I12_PurgeTakesTerminalRowsPastRetention) {
   EXPECT_EQ(this->s().inspect().find("young").has_value(), this->s().capabilities().keeps_done_rows);
 }
 
-TYPED_TEST(Operator, I12_PurgeNeverTakesAPendingRow) {
+OUTBOX_CONTRACT_CASE(Operator, I12_PurgeNeverTakesAPendingRow) {
   this->put({"unowned", "leased", "retrying"});
   auto const rows = this->claim("n/1").rows;
   this->settle(rows[0].handle, outcome::release);
@@ -52,7 +50,7 @@ TYPED_TEST(Operator, I12_PurgeNeverTakesAPendingRow) {
   EXPECT_EQ(this->s().inspect().counts().pending(), 4U);
 }
 
-TYPED_TEST(Operator, I12_RetentionCountsFromTheEndNotTheBeginning) {
+OUTBOX_CONTRACT_CASE(Operator, I12_RetentionCountsFromTheEndNotTheBeginning) {
   this->put({"slow"});
   this->advance(24h * 30);
   this->settle(this->claim_one("n/1"), outcome::dead);
@@ -63,7 +61,7 @@ TYPED_TEST(Operator, I12_RetentionCountsFromTheEndNotTheBeginning) {
 
 // A program that knows only the columns of the specification marks a row DEAD without done_at, and an operator may mark
 // one DONE by hand. Such rows count from their insert, and if that is unknown too from created_at.
-TYPED_TEST(Operator, I12_ATerminalRowWithoutDoneAtIsPurgedByItsInsert) {
+OUTBOX_CONTRACT_CASE(Operator, I12_ATerminalRowWithoutDoneAtIsPurgedByItsInsert) {
   auto const now = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
   for (auto const* id : {"dead", "done"}) this->put({id});
   this->advance(10s);
@@ -71,10 +69,10 @@ TYPED_TEST(Operator, I12_ATerminalRowWithoutDoneAtIsPurgedByItsInsert) {
     this->put(json_event(id, {.occurred_at = now - 24h * 30}));
   }
   for (auto const* id : {"young dead", "young done"}) this->put(json_event(id));
-  if (!this->backend_.foreign("UPDATE {table} SET status = CASE WHEN event_id LIKE '%dead%' THEN 3 ELSE 1 END")) {
+  if (!this->backend().foreign("UPDATE {table} SET status = CASE WHEN event_id LIKE '%dead%' THEN 3 ELSE 1 END")) {
     GTEST_SKIP() << no_foreign_sql;
   }
-  this->backend_.foreign("UPDATE {table} SET inserted_at = NULL WHERE event_id LIKE '%unknown%'");
+  this->backend().foreign("UPDATE {table} SET inserted_at = NULL WHERE event_id LIKE '%unknown%'");
   auto const left = [&](bool dead) {
     std::vector<std::string> ids;
     for (std::string const id :
@@ -91,10 +89,10 @@ TYPED_TEST(Operator, I12_ATerminalRowWithoutDoneAtIsPurgedByItsInsert) {
 }
 
 // A row with a terminal status of another program, such as ARCHIVED, is left to that program, also if a node holds it.
-TYPED_TEST(Operator, ARowOfAnUnknownStatusIsLeftAlone) {
+OUTBOX_CONTRACT_CASE(Operator, ARowOfAnUnknownStatusIsLeftAlone) {
   this->put({"a"});
   auto const held = this->claim_one("n/1");
-  if (!this->backend_.foreign("UPDATE {table} SET status = 4")) {
+  if (!this->backend().foreign("UPDATE {table} SET status = 4")) {
     GTEST_SKIP() << no_foreign_sql;
   }
   for (auto const what : {outcome::delivered, outcome::retry, outcome::defer, outcome::dead, outcome::release}) {
@@ -111,21 +109,21 @@ TYPED_TEST(Operator, ARowOfAnUnknownStatusIsLeftAlone) {
   EXPECT_EQ(static_cast<int>(this->row("a").status), 4);
 }
 
-TYPED_TEST(Operator, ADeadRowWithoutDoneAtIsReplayed) {
+OUTBOX_CONTRACT_CASE(Operator, ADeadRowWithoutDoneAtIsReplayed) {
   if (!this->s().capabilities().event_filters) GTEST_SKIP() << "this store has no filters";
   this->put({"a", "b"});
-  if (!this->backend_.foreign("UPDATE {table} SET status = 3, last_error = 'by hand'")) {
+  if (!this->backend().foreign("UPDATE {table} SET status = 3, last_error = 'by hand'")) {
     GTEST_SKIP() << no_foreign_sql;
   }
   auto const began = this->row("a").inserted_at;
   EXPECT_EQ(this->s().replay({.died_by = began}, 10), 1U) << "the other one came later";
   EXPECT_EQ(this->row("a").status, event_status::created);
-  this->backend_.foreign("UPDATE {table} SET inserted_at = NULL");
+  this->backend().foreign("UPDATE {table} SET inserted_at = NULL");
   EXPECT_EQ(this->s().replay({.died_by = this->s().now() + 1min}, 10), 1U);
   EXPECT_EQ(this->s().inspect().counts().dead, 0U);
 }
 
-TYPED_TEST(Operator, I12_PurgeByAgeTakesWhateverIsOld) {
+OUTBOX_CONTRACT_CASE(Operator, I12_PurgeByAgeTakesWhateverIsOld) {
   this->make_dead("dead");
   this->put({"pending"});
   this->advance(10s);
@@ -136,7 +134,7 @@ TYPED_TEST(Operator, I12_PurgeByAgeTakesWhateverIsOld) {
   EXPECT_TRUE(this->s().inspect().find("young"));
 }
 
-TYPED_TEST(Operator, I12_PurgeByAgeTakesNothingWhileADispatcherLives) {
+OUTBOX_CONTRACT_CASE(Operator, I12_PurgeByAgeTakesNothingWhileADispatcherLives) {
   this->put({"a"});
   this->advance(10s);
   this->s().heartbeat({.incarnation = "w", .name = "writer", .mode = node_mode::writer_only, .lease = lease});
@@ -146,7 +144,7 @@ TYPED_TEST(Operator, I12_PurgeByAgeTakesNothingWhileADispatcherLives) {
   EXPECT_EQ(this->s().purge_by_age({.age = 1s}), 1U) << "its lease is over";
 }
 
-TYPED_TEST(Operator, PurgeByStatus) {
+OUTBOX_CONTRACT_CASE(Operator, PurgeByStatus) {
   this->make_dead("dead");
   this->make_done("done");
   this->advance(1s);
@@ -156,7 +154,7 @@ TYPED_TEST(Operator, PurgeByStatus) {
   EXPECT_EQ(this->s().purge({.retention = 0s, .done = false, .dead = true}), 1U);
 }
 
-TYPED_TEST(Operator, PurgeInBatches) {
+OUTBOX_CONTRACT_CASE(Operator, PurgeInBatches) {
   for (int i = 0; i < 5; ++i) this->make_dead("d" + std::to_string(i));
   this->advance(1s);
   EXPECT_EQ(this->s().purge({.retention = 0s, .limit = 2}), 2U);
@@ -164,7 +162,7 @@ TYPED_TEST(Operator, PurgeInBatches) {
   EXPECT_EQ(this->s().purge({.retention = 0s, .limit = 2}), 1U);
 }
 
-TYPED_TEST(Operator, APurgedIdMayBeUsedAgain) {
+OUTBOX_CONTRACT_CASE(Operator, APurgedIdMayBeUsedAgain) {
   this->make_dead("a");
   this->advance(1s);
   ASSERT_EQ(this->s().purge({.retention = 0s}), 1U);
@@ -172,7 +170,7 @@ TYPED_TEST(Operator, APurgedIdMayBeUsedAgain) {
   EXPECT_THAT(this->claim("n/1").rows, SizeIs(1));
 }
 
-TYPED_TEST(Operator, DeadEventsComeOldestFirstWithErrorAndAttempts) {
+OUTBOX_CONTRACT_CASE(Operator, DeadEventsComeOldestFirstWithErrorAndAttempts) {
   if (!this->s().capabilities().event_filters) GTEST_SKIP() << "this store has no filters";
   this->make_dead("a");
   this->make_dead("b");
@@ -186,7 +184,7 @@ TYPED_TEST(Operator, DeadEventsComeOldestFirstWithErrorAndAttempts) {
   EXPECT_THAT(this->dead({}, 1), SizeIs(1));
 }
 
-TYPED_TEST(Operator, DeadByTypeAndAggregate) {
+OUTBOX_CONTRACT_CASE(Operator, DeadByTypeAndAggregate) {
   if (!this->s().capabilities().event_filters) GTEST_SKIP() << "this store has no filters";
   this->make_dead("a", {.aggregate = {"order", "1"}}, "order.placed");
   this->make_dead("b", {.aggregate = {"order", "2"}}, "order.paid");
@@ -200,12 +198,12 @@ TYPED_TEST(Operator, DeadByTypeAndAggregate) {
 }
 
 // As a pause of the global aggregate type covers rows that name none.
-TYPED_TEST(Operator, DeadEventsWithoutAnAggregateAreOfTheGlobalOne) {
+OUTBOX_CONTRACT_CASE(Operator, DeadEventsWithoutAnAggregateAreOfTheGlobalOne) {
   if (!this->s().capabilities().event_filters) GTEST_SKIP() << "this store has no filters";
   this->make_dead("none");
   this->make_dead("order", {.aggregate = {"order", "1"}});
   this->make_dead("foreign");
-  this->backend_.foreign("UPDATE {table} SET aggregate_type = NULL WHERE event_id = 'foreign'");
+  this->backend().foreign("UPDATE {table} SET aggregate_type = NULL WHERE event_id = 'foreign'");
   event_filter const global{.aggregate_type = std::string{global_aggregate}};
   EXPECT_EQ(this->s().count(global, 10), 2U);
   auto const dead = this->dead(global, 10);
@@ -216,7 +214,7 @@ TYPED_TEST(Operator, DeadEventsWithoutAnAggregateAreOfTheGlobalOne) {
   EXPECT_EQ(this->row("order").status, event_status::dead);
 }
 
-TYPED_TEST(Operator, I4_ReplayStartsTheEventAgain) {
+OUTBOX_CONTRACT_CASE(Operator, I4_ReplayStartsTheEventAgain) {
   if (!this->s().capabilities().event_filters) GTEST_SKIP() << "this store has no filters";
   this->make_dead("a");
   EXPECT_EQ(this->s().replay({.ids = {"a"}}, 1), 1U);
@@ -230,7 +228,7 @@ TYPED_TEST(Operator, I4_ReplayStartsTheEventAgain) {
   EXPECT_THAT(this->ids(this->claim("n/1")), ElementsAre("a"));
 }
 
-TYPED_TEST(Operator, I4_OnlyTheDeadAreReplayed) {
+OUTBOX_CONTRACT_CASE(Operator, I4_OnlyTheDeadAreReplayed) {
   if (!this->s().capabilities().event_filters) GTEST_SKIP() << "this store has no filters";
   this->make_done("done");
   this->put({"pending"});
@@ -240,14 +238,14 @@ TYPED_TEST(Operator, I4_OnlyTheDeadAreReplayed) {
   EXPECT_TRUE(this->finished("done"));
 }
 
-TYPED_TEST(Operator, ASecondReplayChangesNothing) {
+OUTBOX_CONTRACT_CASE(Operator, ASecondReplayChangesNothing) {
   if (!this->s().capabilities().event_filters) GTEST_SKIP() << "this store has no filters";
   this->make_dead("a");
   EXPECT_EQ(this->s().replay({.ids = {"a"}}, 1), 1U);
   EXPECT_EQ(this->s().replay({.ids = {"a"}}, 1), 0U);
 }
 
-TYPED_TEST(Operator, ReplaySomeInBatchesOldestFirst) {
+OUTBOX_CONTRACT_CASE(Operator, ReplaySomeInBatchesOldestFirst) {
   if (!this->s().capabilities().event_filters) GTEST_SKIP() << "this store has no filters";
   for (auto const* id : {"a", "b", "c"}) this->make_dead(id);
   auto const now = this->s().now();
@@ -257,7 +255,7 @@ TYPED_TEST(Operator, ReplaySomeInBatchesOldestFirst) {
   EXPECT_EQ(this->s().replay({.died_by = now}, 2), 0U);
 }
 
-TYPED_TEST(Operator, ReplaySomeTouchesOnlyThoseDeadBeforeItBegan) {
+OUTBOX_CONTRACT_CASE(Operator, ReplaySomeTouchesOnlyThoseDeadBeforeItBegan) {
   if (!this->s().capabilities().event_filters) GTEST_SKIP() << "this store has no filters";
   this->make_dead("old");
   auto const began = *this->row("old").done_at;  // not now: a backend that cannot move its clock moves its rows
@@ -267,7 +265,7 @@ TYPED_TEST(Operator, ReplaySomeTouchesOnlyThoseDeadBeforeItBegan) {
   EXPECT_EQ(this->row("new").status, event_status::dead);
 }
 
-TYPED_TEST(Operator, ReplaySomeByFilter) {
+OUTBOX_CONTRACT_CASE(Operator, ReplaySomeByFilter) {
   if (!this->s().capabilities().event_filters) GTEST_SKIP() << "this store has no filters";
   this->make_dead("a", {}, "x");
   this->make_dead("b", {}, "y");
@@ -275,7 +273,7 @@ TYPED_TEST(Operator, ReplaySomeByFilter) {
   EXPECT_EQ(this->row("a").status, event_status::dead);
 }
 
-TYPED_TEST(Operator, I13_CountsAddUp) {
+OUTBOX_CONTRACT_CASE(Operator, I13_CountsAddUp) {
   this->make_dead("dead");
   this->make_done("done");
   this->put({"retrying"});
@@ -289,7 +287,7 @@ TYPED_TEST(Operator, I13_CountsAddUp) {
   EXPECT_EQ(c.pending(), 2U);
 }
 
-TYPED_TEST(Operator, TextThatNoEventCanHaveMatchesNothing) {
+OUTBOX_CONTRACT_CASE(Operator, TextThatNoEventCanHaveMatchesNothing) {
   if (!this->s().capabilities().event_filters) GTEST_SKIP() << "this store has no filters";
   this->make_dead("a", {.aggregate = {"order", "1"}});
   std::string const with_nul{"a\0b", 3};
@@ -311,7 +309,7 @@ TYPED_TEST(Operator, TextThatNoEventCanHaveMatchesNothing) {
   EXPECT_EQ(this->s().count({.statuses = {event_status::dead}}, 10), 1U);
 }
 
-TYPED_TEST(Operator, FindReturnsTheRow) {
+OUTBOX_CONTRACT_CASE(Operator, FindReturnsTheRow) {
   this->put({"a"});
   EXPECT_EQ(this->row("a").event.type(), "order.placed");
   EXPECT_FALSE(this->s().inspect().find("missing"));

@@ -5,34 +5,32 @@
 
 namespace outbox::contract {
 
-template <class Backend>
-class Order : public StoreContract<Backend> {
+class Order : public StoreContract {
  protected:
   claim_reply in_order(std::string token, std::size_t limit = 100) {
     auto r = this->request(std::move(token));
     r.in_order = true;
     r.limit = limit;
-    this->backend_.wait_for_earlier_transactions();
+    this->backend().wait_for_earlier_transactions();
     return this->s().claim(r);
   }
   row_handle first_of(std::string token) { return in_order(std::move(token), 1).rows.at(0).handle; }
 };
-TYPED_TEST_SUITE(Order, Stores, store_name);
 
-TYPED_TEST(Order, I5_LowestSeqFirst) {
+OUTBOX_CONTRACT_CASE(Order, I5_LowestSeqFirst) {
   this->put({"c", "a", "b"});
   auto const reply = this->in_order("n/1", 2);
   EXPECT_THAT(this->ids(reply), ElementsAre("c", "a"));
   EXPECT_TRUE(reply.more);
 }
 
-TYPED_TEST(Order, I5_RowsComeInTheOrderOfTheirWritesDespiteSavepoints) {
-  if (!this->backend_.has_savepoints()) GTEST_SKIP() << no_savepoints;
+OUTBOX_CONTRACT_CASE(Order, I5_RowsComeInTheOrderOfTheirWritesDespiteSavepoints) {
+  if (!this->backend().has_savepoints()) GTEST_SKIP() << no_savepoints;
   auto const a = json_event("a");
   auto const b = json_event("b");
   auto const c = json_event("c");
   auto const d = json_event("d");
-  auto tx = this->backend_.begin();
+  auto tx = this->backend().begin();
   auto const write = [&](event const& e) {
     insertion const row{&e};
     this->s().insert(tx->ref(), std::span{&row, 1});
@@ -48,7 +46,7 @@ TYPED_TEST(Order, I5_RowsComeInTheOrderOfTheirWritesDespiteSavepoints) {
   EXPECT_THAT(this->ids(this->in_order("n/1")), ElementsAre("a", "c", "d"));
 }
 
-TYPED_TEST(Order, I5_ARetryThatWaitsHoldsUpTheRest) {
+OUTBOX_CONTRACT_CASE(Order, I5_ARetryThatWaitsHoldsUpTheRest) {
   this->put({"a", "b"});
   auto const a = this->first_of("n/1");
   this->settle(a, outcome::retry, {.counted = 1, .delay = 10s, .error = "later"});
@@ -61,7 +59,7 @@ TYPED_TEST(Order, I5_ARetryThatWaitsHoldsUpTheRest) {
   EXPECT_THAT(this->ids(this->in_order("n/3")), ElementsAre("a", "b"));
 }
 
-TYPED_TEST(Order, I5_ADeferralWaitsInPlace) {
+OUTBOX_CONTRACT_CASE(Order, I5_ADeferralWaitsInPlace) {
   this->put({"a", "b"});
   this->settle(this->first_of("n/1"), outcome::defer, {.delay = 10s, .error = "deferred"});
   EXPECT_THAT(this->in_order("n/2").rows, IsEmpty());
@@ -69,7 +67,7 @@ TYPED_TEST(Order, I5_ADeferralWaitsInPlace) {
   EXPECT_THAT(this->ids(this->in_order("n/3")), ElementsAre("a", "b"));
 }
 
-TYPED_TEST(Order, I5_ABirthWithADelayIsPassedOver) {
+OUTBOX_CONTRACT_CASE(Order, I5_ABirthWithADelayIsPassedOver) {
   event_options late;
   late.deliver_after = 10s;
   this->put(json_event("late", late));
@@ -81,7 +79,7 @@ TYPED_TEST(Order, I5_ABirthWithADelayIsPassedOver) {
   EXPECT_THAT(this->ids(this->in_order("n/2")), ElementsAre("late"));
 }
 
-TYPED_TEST(Order, I5_ALiveOwnerHoldsUpTheRest) {
+OUTBOX_CONTRACT_CASE(Order, I5_ALiveOwnerHoldsUpTheRest) {
   this->put_owned(json_event("owned"), "other/1");
   this->put({"a"});
   EXPECT_THAT(this->in_order("n/1").rows, IsEmpty());
@@ -90,18 +88,18 @@ TYPED_TEST(Order, I5_ALiveOwnerHoldsUpTheRest) {
   EXPECT_EQ(this->row("owned").crashes, 1);
 }
 
-TYPED_TEST(Order, I5_WhatIsTooYoungHoldsUpTheRest) {
+OUTBOX_CONTRACT_CASE(Order, I5_WhatIsTooYoungHoldsUpTheRest) {
   this->put({"a"});
   this->advance(60s);
   this->put({"b"});
   auto r = this->request("n/1");
   r.in_order = true;
-  this->backend_.wait_for_earlier_transactions();
+  this->backend().wait_for_earlier_transactions();
   r.skip_recent = 30s;
   EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("a"));
 }
 
-TYPED_TEST(Order, I5_FinishedRowsAreNotInTheWay) {
+OUTBOX_CONTRACT_CASE(Order, I5_FinishedRowsAreNotInTheWay) {
   this->put({"done", "dead", "a"});
   auto const rows = this->in_order("n/1").rows;
   this->settle(rows[0].handle, outcome::delivered);
@@ -110,7 +108,7 @@ TYPED_TEST(Order, I5_FinishedRowsAreNotInTheWay) {
   EXPECT_THAT(this->ids(this->in_order("n/2")), ElementsAre("a"));
 }
 
-TYPED_TEST(Order, I3_ASuspectIsTakenAlone) {
+OUTBOX_CONTRACT_CASE(Order, I3_ASuspectIsTakenAlone) {
   this->put({"before"});
   this->settle(this->first_of("n/1"), outcome::defer, {.delay = 10min});
   this->crash({"suspect"}, 4);
@@ -125,12 +123,12 @@ TYPED_TEST(Order, I3_ASuspectIsTakenAlone) {
   EXPECT_TRUE(second.more);
 }
 
-TYPED_TEST(Order, I3_ARowPastItsCrashesIsDeadAndTheNextFollows) {
+OUTBOX_CONTRACT_CASE(Order, I3_ARowPastItsCrashesIsDeadAndTheNextFollows) {
   this->crash({"bad"}, 3);
   this->put({"good"});
   auto r = this->request("n/1");
   r.in_order = true;
-  this->backend_.wait_for_earlier_transactions();
+  this->backend().wait_for_earlier_transactions();
   r.max_crashes = 3;
   auto const reply = this->s().claim(r);
   ASSERT_THAT(reply.dead, SizeIs(1));
@@ -138,7 +136,7 @@ TYPED_TEST(Order, I3_ARowPastItsCrashesIsDeadAndTheNextFollows) {
   EXPECT_THAT(this->ids(reply), ElementsAre("good"));
 }
 
-TYPED_TEST(Order, AReplayedRowComesInItsOldPlace) {
+OUTBOX_CONTRACT_CASE(Order, AReplayedRowComesInItsOldPlace) {
   this->put({"a", "b"});
   auto const a = this->first_of("n/1");
   this->settle(a, outcome::dead, {.error = "no"});
@@ -146,7 +144,7 @@ TYPED_TEST(Order, AReplayedRowComesInItsOldPlace) {
   EXPECT_THAT(this->ids(this->in_order("n/2")), ElementsAre("a", "b"));
 }
 
-TYPED_TEST(Order, ARowThatWasTriedIsMarked) {
+OUTBOX_CONTRACT_CASE(Order, ARowThatWasTriedIsMarked) {
   this->put({"a"});
   auto const first = this->in_order("n/1");
   EXPECT_FALSE(first.rows.at(0).tried);
@@ -154,8 +152,7 @@ TYPED_TEST(Order, ARowThatWasTriedIsMarked) {
   EXPECT_TRUE(this->claim("n/2").rows.at(0).tried);
 }
 
-template <class Backend>
-class Pause : public StoreContract<Backend> {
+class Pause : public StoreContract {
  protected:
   void put_type(std::string const& id, std::string const& type, std::string const& aggregate = "",
                 std::chrono::milliseconds delay = 0ms) {
@@ -170,15 +167,14 @@ class Pause : public StoreContract<Backend> {
     auto r = this->request("n/" + std::to_string(++claims_));
     r.pauses = std::move(pauses);
     r.in_order = in_order;
-    this->backend_.wait_for_earlier_transactions();
+    this->backend().wait_for_earlier_transactions();
     return this->s().claim(r);
   }
 
   int claims_ = 0;
 };
-TYPED_TEST_SUITE(Pause, Stores, store_name);
 
-TYPED_TEST(Pause, IsKeptByTheStore) {
+OUTBOX_CONTRACT_CASE(Pause, IsKeptByTheStore) {
   EXPECT_THAT(this->s().settings().pauses, IsEmpty());
   EXPECT_TRUE(this->s().pause({"mail", ""}));
   EXPECT_FALSE(this->s().pause({"mail", ""})) << "it was so before";
@@ -190,7 +186,7 @@ TYPED_TEST(Pause, IsKeptByTheStore) {
   EXPECT_THAT(this->s().settings().pauses, ElementsAre(route_pause{"mail", "user \"x\"\n"}));
 }
 
-TYPED_TEST(Pause, NamesThatNoEventCanHaveAreRefused) {
+OUTBOX_CONTRACT_CASE(Pause, NamesThatNoEventCanHaveAreRefused) {
   for (route_pause const& p :
        {route_pause{}, route_pause{std::string{"a\0b", 3}, ""}, route_pause{"\xFF", ""}, route_pause{"a", "\xC3"},
         route_pause{std::string(129, 'x'), ""}, route_pause{"a", std::string(65, 'x')}}) {
@@ -206,16 +202,16 @@ TYPED_TEST(Pause, NamesThatNoEventCanHaveAreRefused) {
   EXPECT_THAT(this->s().settings().pauses, IsEmpty());
 }
 
-TYPED_TEST(Pause, InvalidEntriesAreIgnored) {
+OUTBOX_CONTRACT_CASE(Pause, InvalidEntriesAreIgnored) {
   auto const entries =
       R"([{"event_type":"a\u0000b","aggregate_type":""}, {"event_type":""}, {"event_type":7}, "mail", {"event_type":"mail"}])";
-  if (!this->backend_.overwrite_pauses(entries)) GTEST_SKIP() << no_text_of_pauses;
+  if (!this->backend().overwrite_pauses(entries)) GTEST_SKIP() << no_text_of_pauses;
   EXPECT_THAT(this->s().settings().pauses, ElementsAre(route_pause{"mail", ""}));
   EXPECT_EQ(this->s().settings().ignored_pauses, 4U);
   this->put_type("m", "mail");
   this->put_type("o", "order");
   EXPECT_THAT(this->ids(this->claim_without(this->s().settings().pauses)), ElementsAre("o"));
-  this->backend_.overwrite_pauses("{not json");
+  this->backend().overwrite_pauses("{not json");
   EXPECT_THAT(this->s().settings().pauses, IsEmpty());
   EXPECT_EQ(this->s().settings().ignored_pauses, 1U);
   EXPECT_TRUE(this->s().pause({"order", ""})) << "and what makes no sense can be replaced";
@@ -223,7 +219,7 @@ TYPED_TEST(Pause, InvalidEntriesAreIgnored) {
   EXPECT_EQ(this->s().settings().ignored_pauses, 0U);
 }
 
-TYPED_TEST(Pause, APairOfNamesIsNotAnotherPair) {
+OUTBOX_CONTRACT_CASE(Pause, APairOfNamesIsNotAnotherPair) {
   this->put_type("control", "x\x01y", "z");
   this->put_type("digits", "1:a", "b");
   this->put_type("wide", "é", "xy");
@@ -231,13 +227,13 @@ TYPED_TEST(Pause, APairOfNamesIsNotAnotherPair) {
               UnorderedElementsAre("control", "digits", "wide"));
 }
 
-TYPED_TEST(Pause, NamesOfAnyScriptCanBePaused) {
+OUTBOX_CONTRACT_CASE(Pause, NamesOfAnyScriptCanBePaused) {
   this->put_type("a", "häuser.gekauft", "注文");
   this->put_type("b", "häuser.gekauft", "문서");
   EXPECT_THAT(this->ids(this->claim_without({{"häuser.gekauft", "注文"}})), ElementsAre("b"));
 }
 
-TYPED_TEST(Pause, AClaimLeavesWhatIsPaused) {
+OUTBOX_CONTRACT_CASE(Pause, AClaimLeavesWhatIsPaused) {
   this->put_type("m1", "mail", "user");
   this->put_type("o", "order");
   this->put_type("m2", "mail", "shop");
@@ -246,13 +242,13 @@ TYPED_TEST(Pause, AClaimLeavesWhatIsPaused) {
   EXPECT_THAT(this->ids(this->claim_without({})), ElementsAre("m1"));
 }
 
-TYPED_TEST(Pause, AnEventWithoutAnAggregateHasTheGlobalOne) {
+OUTBOX_CONTRACT_CASE(Pause, AnEventWithoutAnAggregateHasTheGlobalOne) {
   this->put_type("m", "mail");
   EXPECT_THAT(this->ids(this->claim_without({{"mail", "__GLOBAL__"}})), IsEmpty());
   EXPECT_THAT(this->ids(this->claim_without({{"mail", "user"}})), ElementsAre("m"));
 }
 
-TYPED_TEST(Pause, APausedRowIsNotDueNext) {
+OUTBOX_CONTRACT_CASE(Pause, APausedRowIsNotDueNext) {
   this->put_type("m", "mail", "", 5s);
   this->put_type("o", "order", "", 20s);
   auto const reply = this->claim_without({{"mail", ""}});
@@ -261,7 +257,7 @@ TYPED_TEST(Pause, APausedRowIsNotDueNext) {
   EXPECT_FALSE(this->claim_without({{"mail", ""}, {"order", ""}}).next_due);
 }
 
-TYPED_TEST(Pause, InOrderAPausedRowIsPassedOver) {
+OUTBOX_CONTRACT_CASE(Pause, InOrderAPausedRowIsPassedOver) {
   this->put_type("m", "mail");
   this->put_type("o", "order");
   EXPECT_THAT(this->ids(this->claim_without({{"mail", ""}}, /*in_order=*/true)), ElementsAre("o"));

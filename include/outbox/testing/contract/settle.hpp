@@ -5,24 +5,22 @@
 
 namespace outbox::contract {
 
-template <class Backend>
-class Settle : public StoreContract<Backend> {
+class Settle : public StoreContract {
  protected:
   row_handle held(std::string token = "n/1") {
     this->put(json_event("a"));
     return this->claim_one(std::move(token));
   }
 };
-TYPED_TEST_SUITE(Settle, Stores, store_name);
 
-TYPED_TEST(Settle, ADeliveredRowIsNeverClaimedAgain) {
+OUTBOX_CONTRACT_CASE(Settle, ADeliveredRowIsNeverClaimedAgain) {
   EXPECT_TRUE(this->settle(this->held(), outcome::delivered));
   EXPECT_TRUE(this->finished("a"));
   this->expire();
   EXPECT_THAT(this->claim("n/2").rows, IsEmpty());
 }
 
-TYPED_TEST(Settle, DoneClearsOwnerAndError) {
+OUTBOX_CONTRACT_CASE(Settle, DoneClearsOwnerAndError) {
   auto row = this->held();
   this->settle(row, outcome::retry, {.counted = 1, .error = "first try"});
   row = this->claim_one("n/2");
@@ -37,7 +35,7 @@ TYPED_TEST(Settle, DoneClearsOwnerAndError) {
   EXPECT_EQ(r.attempts, 1) << "history stays";
 }
 
-TYPED_TEST(Settle, I4_SentTwiceChangesNothing) {
+OUTBOX_CONTRACT_CASE(Settle, I4_SentTwiceChangesNothing) {
   auto const row = this->held();
   EXPECT_TRUE(this->settle(row, outcome::retry, {.counted = 1, .delay = 1s}));
   EXPECT_FALSE(this->settle(row, outcome::retry, {.counted = 1, .delay = 1s}));
@@ -46,13 +44,13 @@ TYPED_TEST(Settle, I4_SentTwiceChangesNothing) {
 
 // The node that settled the row cleared the token; another program may have left it. In neither case is the row opened
 // again.
-TYPED_TEST(Settle, I4_ATerminalRowStaysAsItIs) {
+OUTBOX_CONTRACT_CASE(Settle, I4_ATerminalRowStaysAsItIs) {
   for (auto const end : {outcome::dead, outcome::delivered}) {
     std::string const id = end == outcome::dead ? "dead" : "done";
     this->put(json_event(id));
     auto const row = this->claim_one("n/" + id);
     ASSERT_TRUE(this->settle(row, end, {.error = "why"}));
-    this->backend_.foreign("UPDATE {table} SET locked_by = $1 WHERE event_id = $2", {row.token, id});
+    this->backend().foreign("UPDATE {table} SET locked_by = $1 WHERE event_id = $2", {row.token, id});
     auto const before = this->s().inspect().find(id);
     for (auto const what : {outcome::delivered, outcome::retry, outcome::defer, outcome::dead, outcome::release}) {
       EXPECT_FALSE(this->settle(row, what, {.counted = 1, .error = "other"})) << id;
@@ -67,7 +65,7 @@ TYPED_TEST(Settle, I4_ATerminalRowStaysAsItIs) {
   }
 }
 
-TYPED_TEST(Settle, I6_AnotherTokenChangesNothing) {
+OUTBOX_CONTRACT_CASE(Settle, I6_AnotherTokenChangesNothing) {
   auto row = this->held();
   row.token = "n/2";
   for (auto const what : {outcome::delivered, outcome::retry, outcome::defer, outcome::dead, outcome::release}) {
@@ -77,7 +75,7 @@ TYPED_TEST(Settle, I6_AnotherTokenChangesNothing) {
   EXPECT_EQ(this->row("a").status, event_status::created);
 }
 
-TYPED_TEST(Settle, I6_AfterATakeoverTheOldOwnerHasLost) {
+OUTBOX_CONTRACT_CASE(Settle, I6_AfterATakeoverTheOldOwnerHasLost) {
   auto const old = this->held("n/1");
   this->expire();
   auto const fresh = this->claim_one("m/1");
@@ -86,21 +84,21 @@ TYPED_TEST(Settle, I6_AfterATakeoverTheOldOwnerHasLost) {
   EXPECT_TRUE(this->settle(fresh, outcome::delivered));
 }
 
-TYPED_TEST(Settle, I6_ATokenOfTheSameNodeIsAnotherClaim) {
+OUTBOX_CONTRACT_CASE(Settle, I6_ATokenOfTheSameNodeIsAnotherClaim) {
   auto const old = this->held("n/1");
   this->expire();
   this->claim_one("n/2");
   EXPECT_FALSE(this->settle(old, outcome::delivered));
 }
 
-TYPED_TEST(Settle, ARowWithAnExpiredLeaseThatWasNotTakenCanBeSettled) {
+OUTBOX_CONTRACT_CASE(Settle, ARowWithAnExpiredLeaseThatWasNotTakenCanBeSettled) {
   auto const row = this->held();
   this->expire();
   EXPECT_TRUE(this->settle(row, outcome::delivered));
   EXPECT_TRUE(this->finished("a"));
 }
 
-TYPED_TEST(Settle, RetryCountsAndWaits) {
+OUTBOX_CONTRACT_CASE(Settle, RetryCountsAndWaits) {
   EXPECT_TRUE(this->settle(this->held(), outcome::retry, {.counted = 1, .delay = 10s, .error = "down"}));
   auto const r = this->row("a");
   EXPECT_EQ(r.status, event_status::retry);
@@ -114,7 +112,7 @@ TYPED_TEST(Settle, RetryCountsAndWaits) {
   EXPECT_THAT(this->claim("n/3").rows, SizeIs(1));
 }
 
-TYPED_TEST(Settle, DeferWaitsWithoutCounting) {
+OUTBOX_CONTRACT_CASE(Settle, DeferWaitsWithoutCounting) {
   EXPECT_TRUE(this->settle(this->held(), outcome::defer, {.delay = 10s}));
   auto const r = this->row("a");
   EXPECT_EQ(r.status, event_status::created);
@@ -125,7 +123,7 @@ TYPED_TEST(Settle, DeferWaitsWithoutCounting) {
   EXPECT_THAT(this->claim("n/3").rows, SizeIs(1));
 }
 
-TYPED_TEST(Settle, DeferKeepsTheLastErrorUnlessItHasAReason) {
+OUTBOX_CONTRACT_CASE(Settle, DeferKeepsTheLastErrorUnlessItHasAReason) {
   this->settle(this->held(), outcome::retry, {.counted = 1, .error = "down"});
   this->settle(this->claim_one("n/2"), outcome::defer, {});
   EXPECT_EQ(this->row("a").last_error, "down");
@@ -133,7 +131,7 @@ TYPED_TEST(Settle, DeferKeepsTheLastErrorUnlessItHasAReason) {
   EXPECT_EQ(this->row("a").last_error, "throttled");
 }
 
-TYPED_TEST(Settle, DeadKeepsItsReasonAndItsTime) {
+OUTBOX_CONTRACT_CASE(Settle, DeadKeepsItsReasonAndItsTime) {
   EXPECT_TRUE(this->settle(this->held(), outcome::dead, {.counted = 1, .error = "rejected"}));
   auto const r = this->row("a");
   EXPECT_EQ(r.status, event_status::dead);
@@ -142,7 +140,7 @@ TYPED_TEST(Settle, DeadKeepsItsReasonAndItsTime) {
   EXPECT_TRUE(r.done_at);
 }
 
-TYPED_TEST(Settle, ASettlementForgivesCrashes) {
+OUTBOX_CONTRACT_CASE(Settle, ASettlementForgivesCrashes) {
   this->crash({"a"}, 2);
   auto const reply = this->claim("n/9");
   ASSERT_THAT(reply.rows, SizeIs(1));
@@ -151,7 +149,7 @@ TYPED_TEST(Settle, ASettlementForgivesCrashes) {
   EXPECT_EQ(this->row("a").crashes, 0);
 }
 
-TYPED_TEST(Settle, EveryOutcomeWritesProgress) {
+OUTBOX_CONTRACT_CASE(Settle, EveryOutcomeWritesProgress) {
   auto row = this->held("n/1");
   this->settle(row, outcome::retry, {.progress = "one"});
   EXPECT_EQ(this->row("a").progress, "one");
@@ -161,7 +159,7 @@ TYPED_TEST(Settle, EveryOutcomeWritesProgress) {
   EXPECT_EQ(this->row("a").progress, "three");
 }
 
-TYPED_TEST(Settle, ReleaseLeavesTheRowAsItWas) {
+OUTBOX_CONTRACT_CASE(Settle, ReleaseLeavesTheRowAsItWas) {
   this->crash({"a"}, 2);
   auto row = this->claim_one("n/8");
   this->settle(row, outcome::retry, {.counted = 1, .delay = 1s, .error = "down", .progress = "half"});
@@ -180,14 +178,14 @@ TYPED_TEST(Settle, ReleaseLeavesTheRowAsItWas) {
   EXPECT_FALSE(after.lease_until);
 }
 
-TYPED_TEST(Settle, AReleasedRowIsClaimableAtOnceWithoutACrash) {
+OUTBOX_CONTRACT_CASE(Settle, AReleasedRowIsClaimableAtOnceWithoutACrash) {
   this->settle(this->held(), outcome::release);
   auto const reply = this->claim("n/2");
   ASSERT_THAT(reply.rows, SizeIs(1));
   EXPECT_EQ(reply.rows[0].crashes, 0);
 }
 
-TYPED_TEST(Settle, AMixedBatchIsAnsweredItemByItem) {
+OUTBOX_CONTRACT_CASE(Settle, AMixedBatchIsAnsweredItemByItem) {
   this->put({"a", "b", "c", "d", "e"});
   auto const rows = this->claim("n/1").rows;
   ASSERT_THAT(rows, SizeIs(5));
@@ -209,7 +207,7 @@ TYPED_TEST(Settle, AMixedBatchIsAnsweredItemByItem) {
   EXPECT_EQ(this->row("e").status, event_status::dead);
 }
 
-TYPED_TEST(Settle, ManySettlementsInOneCall) {
+OUTBOX_CONTRACT_CASE(Settle, ManySettlementsInOneCall) {
   for (int i = 0; i < 100; ++i) this->put(json_event("id-" + std::to_string(i)));
   std::vector<settlement> items;
   for (auto const& r : this->claim("n/1").rows) items.push_back({.row = r.handle});
@@ -219,7 +217,7 @@ TYPED_TEST(Settle, ManySettlementsInOneCall) {
 }
 
 // Few rows and many: a store may settle many rows of one claim by a statement of their own.
-TYPED_TEST(Settle, I6_OneLostRowAmongManyIsTheOnlyOneThatIsNotSettled) {
+OUTBOX_CONTRACT_CASE(Settle, I6_OneLostRowAmongManyIsTheOnlyOneThatIsNotSettled) {
   for (int const count : {4, 60}) {
     for (int i = 0; i < count; ++i) this->put(json_event(std::to_string(count) + "-" + std::to_string(10 + i)));
     auto const claimed_by = [&](char const* token) { return this->claim(token).rows; };
@@ -239,9 +237,9 @@ TYPED_TEST(Settle, I6_OneLostRowAmongManyIsTheOnlyOneThatIsNotSettled) {
   }
 }
 
-TYPED_TEST(Settle, AnEmptyBatchIsNotAnError) { EXPECT_THAT(this->s().settle({}).applied, IsEmpty()); }
+OUTBOX_CONTRACT_CASE(Settle, AnEmptyBatchIsNotAnError) { EXPECT_THAT(this->s().settle({}).applied, IsEmpty()); }
 
-TYPED_TEST(Settle, ALongReasonOfAnyScriptIsKept) {
+OUTBOX_CONTRACT_CASE(Settle, ALongReasonOfAnyScriptIsKept) {
   std::string reason;
   for (int i = 0; i < 4000; ++i) reason += i % 2 == 0 ? "é" : "😀";
   this->settle(this->held(), outcome::dead, {.error = reason});

@@ -34,8 +34,7 @@ class call_tally {
   int count_ = 0;
 };
 
-template <class Backend>
-class Signals : public StoreContract<Backend> {
+class Signals : public StoreContract {
  protected:
   [[nodiscard]] subscription subscribe(call_tally& t) {
     return this->s().on_change([&t] { t.add(); });
@@ -47,9 +46,8 @@ class Signals : public StoreContract<Backend> {
     this->s().hint();
   }
 };
-TYPED_TEST_SUITE(Signals, Stores, store_name);
 
-TYPED_TEST(Signals, AWriteByAnotherCallerIsPushed) {
+OUTBOX_CONTRACT_CASE(Signals, AWriteByAnotherCallerIsPushed) {
   call_tally heard;
   auto const s = this->subscribe(heard);
   if (!s) GTEST_SKIP() << "this store cannot observe changes";
@@ -60,7 +58,7 @@ TYPED_TEST(Signals, AWriteByAnotherCallerIsPushed) {
   EXPECT_TRUE(heard.exceed(before));
 }
 
-TYPED_TEST(Signals, EverySubscriberIsTold) {
+OUTBOX_CONTRACT_CASE(Signals, EverySubscriberIsTold) {
   call_tally first;
   call_tally second;
   auto const one = this->subscribe(first);
@@ -71,7 +69,7 @@ TYPED_TEST(Signals, EverySubscriberIsTold) {
   EXPECT_TRUE(second.exceed(0));
 }
 
-TYPED_TEST(Signals, NothingIsPushedAfterTheSubscriptionHasEnded) {
+OUTBOX_CONTRACT_CASE(Signals, NothingIsPushedAfterTheSubscriptionHasEnded) {
   call_tally ended;
   call_tally lasting;
   auto first = this->subscribe(ended);
@@ -88,7 +86,7 @@ TYPED_TEST(Signals, NothingIsPushedAfterTheSubscriptionHasEnded) {
 }
 
 // A node is stopped while others write.
-TYPED_TEST(Signals, ASubscriptionMayEndWhileChangesArePushed) {
+OUTBOX_CONTRACT_CASE(Signals, ASubscriptionMayEndWhileChangesArePushed) {
   if (call_tally t; !this->subscribe(t)) GTEST_SKIP() << "this store cannot observe changes";
   std::atomic<bool> stop = false;
   std::thread others{[&] {
@@ -105,7 +103,7 @@ TYPED_TEST(Signals, ASubscriptionMayEndWhileChangesArePushed) {
   others.join();
 }
 
-TYPED_TEST(Signals, ACallbackThatThrowsHarmsNeitherTheWriterNorOtherSubscribers) {
+OUTBOX_CONTRACT_CASE(Signals, ACallbackThatThrowsHarmsNeitherTheWriterNorOtherSubscribers) {
   call_tally heard;
   auto const bad = this->s().on_change([] { throw std::runtime_error{"a callback of a test"}; });
   auto const good = this->subscribe(heard);
@@ -115,7 +113,7 @@ TYPED_TEST(Signals, ACallbackThatThrowsHarmsNeitherTheWriterNorOtherSubscribers)
   EXPECT_NO_THROW(this->write("b"));
 }
 
-TYPED_TEST(Signals, AHintIsAllowedAtAnyTime) {
+OUTBOX_CONTRACT_CASE(Signals, AHintIsAllowedAtAnyTime) {
   this->s().hint();
   this->write("a");
   EXPECT_THAT(this->claim("n/1").rows, SizeIs(1));

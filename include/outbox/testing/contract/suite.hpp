@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <initializer_list>
+#include <memory>
 #include <outbox/error.hpp>
 #include <outbox/event.hpp>
 #include <outbox/spi/store.hpp>
 #include <outbox/store.hpp>
 #include <outbox/testing/contract/backend.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,11 +45,15 @@ inline event json_event(std::string id, event_options options = {}) {
   return event::json("order.placed", R"({"n":1})", std::move(options));
 }
 
-template <class Backend>
 class StoreContract : public ::testing::Test {
+ public:
+  /// Called once, before the case runs.
+  void use(std::unique_ptr<contract::backend> b) { backend_ = std::move(b); }
+
  protected:
-  spi::store& s() { return backend_.store(); }
-  void advance(std::chrono::milliseconds by) { backend_.advance(by); }
+  contract::backend& backend() { return *backend_; }
+  spi::store& s() { return backend_->store(); }
+  void advance(std::chrono::milliseconds by) { backend_->advance(by); }
 
   // Commits a row without an owner.
   void put(event const& e) { put_owned(e, ""); }
@@ -57,7 +64,7 @@ class StoreContract : public ::testing::Test {
     }
   }
   void put_owned(event const& e, std::string_view token) {
-    auto tx = backend_.begin();
+    auto tx = backend_->begin();
     insertion const row{&e, token, token.empty() ? 0ms : std::chrono::milliseconds{lease}};
     s().insert(tx->ref(), std::span{&row, 1});
     tx->commit();
@@ -114,17 +121,44 @@ class StoreContract : public ::testing::Test {
     return result;
   }
 
-  Backend backend_;
+ private:
+  std::unique_ptr<contract::backend> backend_;
 };
 
-// The stores that the including file runs the suite against.
-using Stores = ::testing::Types<OUTBOX_CONTRACT_BACKENDS>;
+// A store that the suite runs against: the end of its suites' names, and how to make its backend.
+struct store_under_test {
+  char const* name;
+  std::unique_ptr<backend> (*make)();
+};
 
-struct store_name {
-  template <class Backend>
-  static std::string GetName(int /*index*/) {
-    return Backend::name;
+template <class... Backends>
+inline constexpr std::array<store_under_test, sizeof...(Backends)> stores{
+    {{Backends::name, []() -> std::unique_ptr<backend> { return std::make_unique<Backends>(); }}...}};
+
+// One case becomes a test for each store: Claim/memory.OldestDueFirst. Its body is compiled once, not once per store.
+inline bool add_case(char const* suite, char const* name, char const* file, int line,
+                     std::unique_ptr<StoreContract> (*make)(), std::span<store_under_test const> all) {
+  for (auto const& store : all) {
+    auto const full = std::string{suite} + "/" + store.name;
+    ::testing::RegisterTest(full.c_str(), name, nullptr, nullptr, file, line, [make, store]() -> StoreContract* {
+      auto made = make();
+      made->use(store.make());
+      return made.release();
+    });
   }
-};
+  return true;
+}
 
 }  // namespace outbox::contract
+
+// A case of the suite for the stores of the including file. `suite` is its fixture:
+// OUTBOX_CONTRACT_CASE(Claim, OldestDueFirst) { … }
+#define OUTBOX_CONTRACT_CASE(suite, name)                                                      \
+  class suite##_##name final : public suite {                                                  \
+    void TestBody() override;                                                                  \
+  };                                                                                           \
+  [[maybe_unused]] static bool const suite##_##name##_is_added = ::outbox::contract::add_case( \
+      #suite, #name, __FILE__, __LINE__,                                                       \
+      []() -> std::unique_ptr<StoreContract> { return std::make_unique<suite##_##name>(); },   \
+      ::outbox::contract::stores<OUTBOX_CONTRACT_BACKENDS>);                                   \
+  inline void suite##_##name::TestBody()

@@ -5,11 +5,9 @@
 
 namespace outbox::contract {
 
-template <class Backend>
-class Table : public StoreContract<Backend> {};
-TYPED_TEST_SUITE(Table, Stores, store_name);
+class Table : public StoreContract {};
 
-TYPED_TEST(Table, ItsSettingsAllowThisLibrary) {
+OUTBOX_CONTRACT_CASE(Table, ItsSettingsAllowThisLibrary) {
   auto const t = this->s().settings();
   EXPECT_LE(t.oldest_library, schema_version);
   EXPECT_GE(t.oldest_library, 1);
@@ -18,7 +16,7 @@ TYPED_TEST(Table, ItsSettingsAllowThisLibrary) {
   EXPECT_EQ(t.ignored_pauses, 0U);
 }
 
-TYPED_TEST(Table, TheKeyedMarkCanBeSetAndRemoved) {
+OUTBOX_CONTRACT_CASE(Table, TheKeyedMarkCanBeSetAndRemoved) {
   if (!this->s().capabilities().keys) GTEST_SKIP() << "this store keeps no order per key";
   this->s().set_keyed(true);
   EXPECT_TRUE(this->s().settings().keyed);
@@ -27,7 +25,7 @@ TYPED_TEST(Table, TheKeyedMarkCanBeSetAndRemoved) {
   EXPECT_FALSE(this->s().settings().keyed);
 }
 
-TYPED_TEST(Table, ANodeTellsWhatItDoes) {
+OUTBOX_CONTRACT_CASE(Table, ANodeTellsWhatItDoes) {
   node_row const node{.incarnation = "h:1:x",
                       .name = "n",
                       .version = "9.9",
@@ -61,7 +59,7 @@ TYPED_TEST(Table, ANodeTellsWhatItDoes) {
   EXPECT_GE(*n.started_at, before);
 }
 
-TYPED_TEST(Table, AHeartbeatReplacesEverythingExceptTheStart) {
+OUTBOX_CONTRACT_CASE(Table, AHeartbeatReplacesEverythingExceptTheStart) {
   node_row node{.incarnation = "h:1:x", .name = "n", .lease = lease, .active = true, .done = 1, .routes = {"a"}};
   this->s().heartbeat(node);
   auto const started = this->s().inspect().nodes().at(0).started_at;
@@ -78,7 +76,7 @@ TYPED_TEST(Table, AHeartbeatReplacesEverythingExceptTheStart) {
   EXPECT_EQ(n.started_at, started);
 }
 
-TYPED_TEST(Table, AnAuditEntryBeginsAndEnds) {
+OUTBOX_CONTRACT_CASE(Table, AnAuditEntryBeginsAndEnds) {
   if (!this->s().capabilities().audit) GTEST_SKIP() << "this store keeps no audit";
   auto const first =
       this->s().begin_audit({.who = "ann", .verb = "replay", .filter = "type=x", .reason = "a fix", .matched = 7});
@@ -104,7 +102,7 @@ TYPED_TEST(Table, AnAuditEntryBeginsAndEnds) {
   EXPECT_THAT(this->s().audit(1), SizeIs(1));
 }
 
-TYPED_TEST(Table, EventTypesWithTheirCounts) {
+OUTBOX_CONTRACT_CASE(Table, EventTypesWithTheirCounts) {
   if (!this->s().capabilities().event_types) GTEST_SKIP() << "this store does not list event types";
   EXPECT_THAT(this->s().event_types(), IsEmpty());
   this->put(event::json("b", "1", {.id = "1", .aggregate = {"order", "1"}}));
@@ -122,7 +120,7 @@ TYPED_TEST(Table, EventTypesWithTheirCounts) {
   EXPECT_EQ(types[1].counts.created, 1U);
 }
 
-TYPED_TEST(Table, FindingsHaveACodeAndAText) {
+OUTBOX_CONTRACT_CASE(Table, FindingsHaveACodeAndAText) {
   if (!this->s().capabilities().findings) GTEST_SKIP() << "this store has no findings";
   for (auto const& f : this->s().findings()) {
     EXPECT_NE(f.code, "");
@@ -130,7 +128,7 @@ TYPED_TEST(Table, FindingsHaveACodeAndAText) {
   }
 }
 
-TYPED_TEST(Table, CapabilitiesSayWhichFunctionsThereAre) {
+OUTBOX_CONTRACT_CASE(Table, CapabilitiesSayWhichFunctionsThereAre) {
   auto const c = this->s().capabilities();
   auto const agrees = [](bool bit, char const* what, auto&& call) {
     bool supported = true;
@@ -156,7 +154,7 @@ TYPED_TEST(Table, CapabilitiesSayWhichFunctionsThereAre) {
   agrees(c.keys, "heal", [&] { s.heal(1); });
   agrees(c.keys, "set_keyed", [&] { s.set_keyed(false); });
   agrees(c.keys, "receipt", [&] {
-    auto tx = this->backend_.begin();
+    auto tx = this->backend().begin();
     auto const e = json_event("receipt");
     insertion const row{&e};
     s.insert(tx->ref(), std::span{&row, 1}, std::make_shared<insert_receipt>());
@@ -166,7 +164,7 @@ TYPED_TEST(Table, CapabilitiesSayWhichFunctionsThereAre) {
 }
 
 // `done_rows::erase`: what that changes.
-TYPED_TEST(Table, AnErasedRowIsGone) {
+OUTBOX_CONTRACT_CASE(Table, AnErasedRowIsGone) {
   this->put({"a"});
   auto const held = this->claim_one("n/1");
   EXPECT_TRUE(this->settle(held, outcome::delivered));
