@@ -15,10 +15,10 @@ namespace outbox::inline v0::postgres {
 namespace {
 
 using sql::with_table;
-using columns = std::map<std::string, std::string, std::less<>>;  ///< Name and type.
+using column_types = std::map<std::string, std::string, std::less<>>;  ///< Name and type.
 
-columns columns_of(driver& d, std::string const& table, std::string const& schema) {
-  columns found;
+column_types columns_of(driver& d, std::string const& table, std::string const& schema) {
+  column_types found;
   d.execute(
       "SELECT column_name::text, data_type::text FROM information_schema.columns WHERE table_schema = $1 AND "
       "table_name = $2",
@@ -53,7 +53,7 @@ void refuse_doubles(driver& d, std::string const& table, std::string const& sche
 }
 
 // Columns of other programs stay, but a row must be insertable without them.
-void refuse_foreign_columns(driver& d, std::string const& table, std::string const& schema, columns const& have) {
+void refuse_foreign_columns(driver& d, std::string const& table, std::string const& schema, column_types const& have) {
   std::vector<std::string> missing;
   for (auto const* const name : {"event_id", "event_type", "payload", "status", "available_at", "created_at"}) {
     if (!have.contains(name)) missing.emplace_back(name);
@@ -83,7 +83,7 @@ void refuse_foreign_columns(driver& d, std::string const& table, std::string con
 }
 
 // The columns that a table made by the plain DDL lacks, taken from the text of the schema.
-std::string added_columns(columns const& have) {
+std::string added_columns(column_types const& have) {
   std::string text;
   static constexpr std::string_view begin = "CREATE TABLE outbox_event (";
   auto rest = schema_sql.substr(schema_sql.find(begin) + begin.size());
@@ -103,7 +103,7 @@ std::string added_columns(columns const& have) {
   return text;
 }
 
-std::string changed_columns(columns const& have, jsonb what, migration& report) {
+std::string changed_columns(column_types const& have, jsonb what, migration& report) {
   std::string text;
   auto const add = [&](std::string const& change) { text += (text.empty() ? "" : ", ") + change; };
   for (auto const* const name : {"available_at", "created_at", "done_at", "locked_at"}) {
@@ -170,7 +170,7 @@ void number_rows(change const& c, std::string const& table, std::string const& s
 
 // Rows keep their order as seq. Rows that another program has locked may be in its hands: they stay locked, for as long
 // as a lease.
-void adopt(PGconn* conn, options const& o, std::string const& schema, columns const& have, migration& report) {
+void adopt(PGconn* conn, options const& o, std::string const& schema, column_types const& have, migration& report) {
   auto const t = [&](std::string_view sql) { return with_table(sql, o.table, schema); };
   change const c{conn, "cannot adopt table '" + o.table + "' in schema '" + schema + "'",
                  "the role must own the table"};

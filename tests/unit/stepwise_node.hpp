@@ -63,7 +63,7 @@ class StepwiseNode : public ::testing::Test {
   row_view row(std::string const& id) { return table->inspect().find(id).value(); }
 
   std::shared_ptr<testing::manual_clock> clock = std::make_shared<testing::manual_clock>();
-  std::shared_ptr<store> table = memory::open({.clock = clock});
+  std::shared_ptr<outbox::store> table = memory::open({.clock = clock});
   std::shared_ptr<testing::recorder> seen = std::make_shared<testing::recorder>();
   listeners l;
   std::optional<node> n;

@@ -9,10 +9,10 @@ using std::chrono::milliseconds;
 
 // A row that could not be claimed is tried again after this; the wait doubles each time.
 constexpr milliseconds first_wait{60'000};
-constexpr milliseconds longest_wait{3'600'000};
+constexpr milliseconds longest_isolation{3'600'000};
 
 // Bounds the list that a claim carries, and the memory.
-constexpr std::size_t most = 1000;
+constexpr std::size_t most_isolated = 1000;
 constexpr std::size_t most_named = 20;
 
 }  // namespace
@@ -20,7 +20,7 @@ constexpr std::size_t most_named = 20;
 std::vector<std::string> isolation::to_leave(steady_time now) const {
   std::vector<std::string> ids;
   for (auto const& [id, r] : rows_) {
-    if (now < r.until && ids.size() < most) ids.push_back(id);
+    if (now < r.until && ids.size() < most_isolated) ids.push_back(id);
   }
   return ids;
 }
@@ -43,13 +43,13 @@ std::size_t isolation::note_claim(spi::claim_request const& claim, spi::claim_re
   forget_settled(claim, reply);
   std::size_t fresh = 0;
   for (auto const& r : reply.refused) {
-    if (rows_.size() >= most && !rows_.contains(r.id)) {
+    if (rows_.size() >= most_isolated && !rows_.contains(r.id)) {
       notes.push_back(
-          {log_level::error, "more than " + std::to_string(most) + " events cannot be claimed: " + r.error});
+          {log_level::error, "more than " + std::to_string(most_isolated) + " events cannot be claimed: " + r.error});
       continue;
     }
     auto& one = rows_[r.id];
-    one.until = now + std::min<milliseconds>(longest_wait, first_wait * (1LL << std::min(one.times, 10)));
+    one.until = now + std::min<milliseconds>(longest_isolation, first_wait * (1LL << std::min(one.times, 10)));
     if (one.times++ == 0) ++fresh;
     if (one.error != r.error) {
       notes.push_back({log_level::error,

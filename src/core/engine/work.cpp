@@ -12,14 +12,14 @@ namespace {
 constexpr std::size_t max_error_characters = 4000;
 
 // Longer waits are shortened to this, which keeps the arithmetic of clocks defined.
-constexpr milliseconds longest_wait = std::chrono::hours{24 * 3650};
+constexpr milliseconds longest_sensible_wait = std::chrono::hours{24 * 3650};
 
 // A timeout of 0: never.
 steady_time end_of(milliseconds timeout, steady_time now) noexcept {
   return timeout.count() == 0 ? steady_time::max() : now + timeout;
 }
 
-milliseconds sensible(milliseconds wait) noexcept { return std::clamp(wait, milliseconds{0}, longest_wait); }
+milliseconds sensible(milliseconds wait) noexcept { return std::clamp(wait, milliseconds{0}, longest_sensible_wait); }
 
 template <class... Fs>
 struct overloaded : Fs... {

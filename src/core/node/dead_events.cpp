@@ -45,9 +45,9 @@ std::uint64_t dead_events::count(dead_filter const& filter) const {
 }
 
 bool dead_events::replay(std::string_view event_id) const {
-  bool const done = table().replay({.ids = {std::string{event_id}}}, 1) > 0;
-  if (done && replayed_) replayed_();
-  return done;
+  bool const replayed = table().replay({.ids = {std::string{event_id}}}, 1) > 0;
+  if (replayed && replayed_) replayed_();
+  return replayed;
 }
 
 std::uint64_t dead_events::replay_all(dead_filter const& filter, std::size_t batch) const {

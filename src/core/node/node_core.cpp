@@ -13,7 +13,7 @@ namespace outbox::inline v0::core {
 namespace {
 
 // Long enough to cost nothing, short enough that no clock arithmetic overflows.
-constexpr std::chrono::hours longest_wait{1};
+constexpr std::chrono::hours longest_sleep{1};
 
 // A process may have several nodes on several tables, so each line of the log names its node and table.
 std::string about(node_settings const& s) {
@@ -50,8 +50,8 @@ void node_core::wait(engine_lock& lock, loop which, std::optional<steady_time> w
   auto& woken = woken_[index(which)];
   if (!wake) return woken.wait(lock);
   // The wait takes real time even if a test controls the node's clock: a test that moves the clock calls wake().
-  auto const left = *wake == steady_time::max() ? longest_wait : std::max<steady_time::duration>(*wake - now(), {});
-  woken.wait_for(lock, std::min<steady_time::duration>(longest_wait, left));
+  auto const left = *wake == steady_time::max() ? longest_sleep : std::max<steady_time::duration>(*wake - now(), {});
+  woken.wait_for(lock, std::min<steady_time::duration>(longest_sleep, left));
 }
 
 void node_core::publish(engine_lock& lock) noexcept {

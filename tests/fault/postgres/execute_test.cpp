@@ -16,7 +16,7 @@ namespace outbox {
 namespace {
 
 using ::testing::ElementsAre;
-using bytes = std::vector<std::byte>;
+using octets = std::vector<std::byte>;
 
 class PostgresExecute : public ::testing::Test {
  protected:
@@ -48,9 +48,9 @@ TEST_F(PostgresExecute, AHostileTextIsAValueAndNotSql) {
 }
 
 TEST_F(PostgresExecute, EveryTypeComesBackAsItWas) {
-  bytes const blob{std::byte{0}, std::byte{255}, std::byte{'\''}};
+  octets const blob{std::byte{0}, std::byte{255}, std::byte{'\''}};
   auto const least = std::numeric_limits<std::int64_t>::min();
-  auto const got = db.query_one<std::int64_t, std::int64_t, double, bool, std::string, bytes, std::optional<int>>(
+  auto const got = db.query_one<std::int64_t, std::int64_t, double, bool, std::string, octets, std::optional<int>>(
       "SELECT $1::bigint, $2::bigint, $3::float8, $4::boolean, $5::text, $6::bytea, $7::int",
       std::numeric_limits<std::int64_t>::max(), least, 0.1 + 0.2, true, "\\x41", blob, std::nullopt);
   EXPECT_EQ(got, std::tuple(std::numeric_limits<std::int64_t>::max(), least, 0.1 + 0.2, true, std::string{"\\x41"},

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using bytes = std::vector<std::byte>;
+using octets = std::vector<std::byte>;
 
 class SqliteExecute : public ::testing::Test {
  protected:
@@ -46,9 +46,9 @@ TEST_F(SqliteExecute, AHostileTextIsAValueAndNotSql) {
 }
 
 TEST_F(SqliteExecute, EveryTypeComesBackAsItWas) {
-  bytes const blob{std::byte{0}, std::byte{255}, std::byte{'\''}};
+  octets const blob{std::byte{0}, std::byte{255}, std::byte{'\''}};
   auto const least = std::numeric_limits<std::int64_t>::min();
-  auto const got = db.query_one<std::int64_t, std::int64_t, double, bool, std::string, bytes, std::optional<int>>(
+  auto const got = db.query_one<std::int64_t, std::int64_t, double, bool, std::string, octets, std::optional<int>>(
       "SELECT ?, ?, ?, ?, ?, ?, ?", std::numeric_limits<std::int64_t>::max(), least, 0.1 + 0.2, true,
       std::string_view{"a\0b", 3}, blob, std::nullopt);
   EXPECT_EQ(got, std::tuple(std::numeric_limits<std::int64_t>::max(), least, 0.1 + 0.2, true, std::string("a\0b", 3),
