@@ -12,9 +12,14 @@ set(OUTBOX_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conver
 # What only this project's own targets are built with: warnings and sanitizers never reach a consumer.
 function(outbox_own_flags target)
   target_compile_options(${target} PRIVATE ${OUTBOX_WARNINGS})
+  if(CMAKE_UNITY_BUILD)  # sources that are compiled together look like headers to this warning
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
   if(OUTBOX_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${OUTBOX_SANITIZE} -fno-omit-frame-pointer)
     target_link_options(${target} PRIVATE -fsanitize=${OUTBOX_SANITIZE})
+    # GCC takes the sanitizers' own code for uses of uninitialized values.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
     # Tests compile in half the time without these two, and the library itself has them.
     if(OUTBOX_SANITIZE MATCHES undefined AND CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/tests")
       target_compile_options(${target} PRIVATE -fno-sanitize=null,alignment)
@@ -46,6 +51,7 @@ function(outbox_library component)
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     INSTALL_RPATH "$ORIGIN"  # a component finds those that it needs beside it, wherever the tree is
+    UNITY_BUILD_BATCH_SIZE 20  # with CMAKE_UNITY_BUILD; few, and still one for each of several cores
     VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
 
   # Only the library is counted: what links it has the counters in it, and writes them down when it ends.
@@ -54,8 +60,9 @@ function(outbox_library component)
     target_link_options(${target} PUBLIC --coverage)
   endif()
 
-  # The standard headers that ours need, compiled once per component. Only for our own builds.
-  if(OUTBOX_PRECOMPILE_HEADERS)
+  # The standard headers that ours need, compiled once per component. Only for our own builds, and not where sources are
+  # compiled many at a time: they are read once then, anyway.
+  if(OUTBOX_PRECOMPILE_HEADERS AND NOT CMAKE_UNITY_BUILD)
     target_precompile_headers(${target} PRIVATE <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <span>
       <stop_token> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector>)
   endif()

@@ -17,7 +17,7 @@ using sql::with_table;
 // How often a program that waits for another one's upgrade looks again.
 constexpr std::chrono::milliseconds look_again{20};
 
-constexpr std::string_view lock_not_available = "55P03";
+constexpr std::string_view no_lock_in_time = "55P03";
 constexpr int most_lock_attempts = 60;
 constexpr std::chrono::milliseconds pause_between_attempts{500};
 
@@ -70,7 +70,7 @@ class upgrade_steps {
         run_text(schema_2_sql.substr(0, index_at));
         return commit();
       } catch (error const& e) {
-        if (e.sqlstate() != lock_not_available || attempt == most_lock_attempts) throw;
+        if (e.sqlstate() != no_lock_in_time || attempt == most_lock_attempts) throw;
       }
       std::this_thread::sleep_for(pause_between_attempts);
     }

@@ -1,4 +1,5 @@
-# Builds and installs the library with BUILD_SHARED_LIBS, builds a consumer against it, and runs that.
+# Builds and installs the library with BUILD_SHARED_LIBS, many sources at a time, builds a consumer against it, and runs
+# that.
 function(run)
   execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE out ERROR_VARIABLE out RESULT_VARIABLE code)
   if(NOT code EQUAL 0)
@@ -10,8 +11,8 @@ endfunction()
 string(REPLACE "|" ";" COMMON "${COMMON}")
 set(source_dir ${SOURCE})
 get_filename_component(here ${CMAKE_CURRENT_LIST_DIR} ABSOLUTE)
-run(${CMAKE_COMMAND} -S ${source_dir} -B ${WORK}/library ${COMMON} -DBUILD_SHARED_LIBS=ON -DOUTBOX_TESTS=OFF
-  -DOUTBOX_EXAMPLES=OFF)
+run(${CMAKE_COMMAND} -S ${source_dir} -B ${WORK}/library ${COMMON} -DBUILD_SHARED_LIBS=ON -DCMAKE_UNITY_BUILD=ON
+  -DOUTBOX_TESTS=OFF -DOUTBOX_EXAMPLES=OFF)
 run(${CMAKE_COMMAND} --build ${WORK}/library)
 file(REMOVE_RECURSE ${WORK}/prefix)
 run(${CMAKE_COMMAND} --install ${WORK}/library --prefix ${WORK}/prefix)
