@@ -36,7 +36,7 @@ bool has_index(driver& d, std::string const& name) {
 
 constexpr std::string_view odd_index = "_odd";
 
-// A claim does not work without it, so migrating makes it again if somebody has dropped it.
+// A claim does not work without it, so `migrate` makes it again if it was dropped.
 void add_odd_index(driver& d, std::string const& table) {
   if (has_index(d, table + std::string{odd_index})) return;
   auto const begin = schema_2_sql.find("CREATE INDEX outbox_event" + std::string{odd_index} + " ");
