@@ -28,7 +28,7 @@ std::string short_name(row const& r) {
 
 std::string digits(double v) {
   char text[32];
-  std::snprintf(text, sizeof text, v >= 100 ? "%.0f" : v >= 1 ? "%.3g" : "%.2g", v);
+  std::snprintf(text, sizeof text, v >= 100 ? "%.0f" : "%.3g", v);
   return text;
 }
 
