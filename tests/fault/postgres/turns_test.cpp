@@ -10,9 +10,16 @@ class PostgresTurns : public PostgresServer {
     auto n = multi_node(options(db.open()));
     for (int i = 0; i < 3; ++i) write(n, "e" + std::to_string(i));
   }
+  // The key of the lock: the table's identity tells it from its copies in other databases and schemas.
   std::string turn() {
-    return "hashtextextended('outbox turn ' || (SELECT value FROM " + db.schema() +
-           ".outbox_meta WHERE name = 'table_id'), 0)";
+    return "hashtextextended('outbox turn ' || (SELECT value || '/' || (SELECT oid FROM pg_database WHERE datname = "
+           "current_database()) || '/' || tableoid FROM " +
+           db.schema() + ".outbox_meta WHERE name = 'table_id'), 0)";
+  }
+  std::string sessions_with_turn(bool granted) {
+    return db.ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND " +
+                  std::string{granted ? "" : "NOT "} +
+                  "granted AND ((classid::bigint << 32) | objid::bigint) = " + turn());
   }
   static std::size_t claim(outbox::store& s, std::string const& token, bool in_order = false) {
     return s.backend().claim({.token = token, .limit = 1, .lease = 30s, .in_order = in_order}).rows.size();
@@ -41,14 +48,28 @@ TEST_F(PostgresTurns, AClaimHasTheTurnAndIsNotAwaited) {
   record_updates();
   EXPECT_EQ(claim(*s, "n/1"), 1U);
   EXPECT_EQ(seen_so_far(), "1 off 0") << "the limit to the wait for the turn is not a limit to other locks";
-  EXPECT_EQ(db.ask("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND ((classid::bigint "
-                   "<< 32) | objid::bigint) = " +
-                   turn()),
-            "0")
-      << "the turn ends with the claim";
+  EXPECT_EQ(sessions_with_turn(true), "0") << "the turn ends with the claim";
   settlement const done{.row = {"e0", "n/1", 0}};
   EXPECT_TRUE(s->backend().settle(std::span{&done, 1}).applied.at(0));
   EXPECT_EQ(seen_so_far(), "0 on 0") << "a settlement waits for the disk";
+}
+
+TEST_F(PostgresTurns, AClaimWaitsForTheTurnOfAnotherOne) {
+  postgres::connection other{db.connection()};
+  bool waited = false;
+  for (int attempt = 0; attempt < 20 && !waited; ++attempt) {  // it waits a short time only: the test may be late
+    other.execute("BEGIN");
+    other.execute("SELECT pg_advisory_xact_lock(" + turn() + ")");
+    std::atomic<bool> over = false;
+    std::jthread const claims{[&] {
+      auto const s = db.open();  // one that has not missed a turn
+      EXPECT_EQ(s->backend().claim({.token = "n/" + std::to_string(attempt), .lease = 0ms}).rows.size(), 3U);
+      over = true;
+    }};
+    while (!waited && !over) waited = sessions_with_turn(false) != "0";
+    other.execute("COMMIT");
+  }
+  EXPECT_TRUE(waited);
 }
 
 // It may be stopped, or its network silent.

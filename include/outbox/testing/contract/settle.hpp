@@ -237,6 +237,32 @@ OUTBOX_CONTRACT_CASE(Settle, I6_OneLostRowAmongManyIsTheOnlyOneThatIsNotSettled)
   }
 }
 
+// A store may settle the rows of a claim by one statement. The token of each row still decides.
+OUTBOX_CONTRACT_CASE(Settle, I6_ManyRowsOfTwoClaimsAreSettledByTheirOwnTokens) {
+  constexpr std::size_t each = 60;
+  for (std::size_t i = 0; i < 2 * each; ++i) this->put(json_event("e" + std::to_string(100 + i)));
+  claim_request r{.token = "n/1", .limit = each, .lease = 30s};
+  auto const first = this->s().claim(r);
+  r.token = "n/2";
+  auto const second = this->s().claim(r);
+  ASSERT_THAT(first.rows, SizeIs(each));
+  ASSERT_THAT(second.rows, SizeIs(each));
+  std::vector<settlement> all;
+  for (auto const* const reply : {&first, &second}) {
+    for (auto const& row : reply->rows) all.push_back({.row = row.handle});
+  }
+  all[1].row.token = "n/2";  // the token of the other claim, which settles many rows too
+  all[each].row.token = "n/3";
+  all[2].progress = "p";
+  auto const applied = this->s().settle(all).applied;
+  ASSERT_THAT(applied, SizeIs(2 * each));
+  for (std::size_t i = 0; i < applied.size(); ++i) {
+    bool const owned = i != 1 && i != each;
+    EXPECT_EQ(applied[i], owned) << i;
+    EXPECT_EQ(this->finished(all[i].row.id), owned) << i;
+  }
+}
+
 OUTBOX_CONTRACT_CASE(Settle, AnEmptyBatchIsNotAnError) { EXPECT_THAT(this->s().settle({}).applied, IsEmpty()); }
 
 OUTBOX_CONTRACT_CASE(Settle, ALongReasonOfAnyScriptIsKept) {
