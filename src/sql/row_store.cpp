@@ -136,7 +136,7 @@ struct row_store::candidates {
   [[nodiscard]] bool empty() const noexcept { return take.empty() && dead.empty(); }
 
   // The end of the run that begins at `first`: rows with consecutive numbers that were seen alike. A backlog is mostly
-  // long runs, and one statement takes a run for half of what its rows cost one by one.
+  // long runs, and one statement takes a run for less than its rows cost one by one.
   [[nodiscard]] std::size_t end_of_run(std::size_t first) const {
     auto const continues = [&](std::size_t i) {
       auto const& a = taken_from[first];
