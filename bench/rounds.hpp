@@ -24,7 +24,7 @@ struct bar {
 [[nodiscard]] inline bar at_least(double v) { return {bar::kind::at_least, v}; }
 [[nodiscard]] inline bar at_most(double v) { return {bar::kind::at_most, v}; }
 
-/// For figures that depend on more than the code: they are reported, and nobody judges them.
+/// For figures that depend on more than the code: they are reported without a verdict.
 inline constexpr std::optional<bar> no_bar{};
 
 /// What a row is about.
