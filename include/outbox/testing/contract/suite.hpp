@@ -127,8 +127,8 @@ class StoreContract : public ::testing::Test {
 
 // A store that the suite runs against: the end of its suites' names, and how to make its backend.
 struct store_under_test {
-  char const* name;
-  std::unique_ptr<backend> (*make)();
+  char const* name;                    ///< The end of the names of its suites.
+  std::unique_ptr<backend> (*make)();  ///< Makes a backend with an empty store.
 };
 
 template <class... Backends>
