@@ -36,10 +36,6 @@ namespace {
 // left, and then read and sort all due rows.
 #define ALL_OF(conditions) " AND CASE WHEN " conditions " THEN true ELSE false END"
 
-// The commit does not wait for the disk or a standby. A claim that a crash of the server undoes leaves its rows as they
-// were, and they are claimed again.
-#define NOT_AWAITED "set_config('synchronous_commit', 'off', true)"
-
 // The owner is a node of this library: it has a lease.
 #define OURS "{locked_by} IS NOT NULL AND {lease_until} IS NOT NULL"
 
@@ -322,10 +318,10 @@ array_statements set_statements(sql::layout const& table, done_rows done) {
   }
   // The columns of a result are computed from left to right, so that only the lock is waited for with this limit.
   a.begin_in_turn =
-      t("SELECT " CLAIM_NOW ", " NOT_AWAITED
+      t("SELECT " CLAIM_NOW
         ", set_config('lock_timeout', ?2, true), pg_advisory_xact_lock(hashtextextended(?1, 0)), "
         "set_config('lock_timeout', s.was, true) FROM (SELECT current_setting('lock_timeout') AS was OFFSET 0) s");
-  a.begin_without_turn = "SELECT " CLAIM_NOW ", " NOT_AWAITED;
+  a.begin_without_turn = "SELECT " CLAIM_NOW;
   a.due = t("SELECT " CANDIDATE(
       "true") " FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE " >= coalesce(?7::timestamptz, " CLAIM_NOW
               " - " MICROSECONDS(9) ", '-infinity') AND " CLAIMABLE " <= " CLAIM_NOW ALL_OF(
