@@ -79,6 +79,10 @@ class PostgresSchema : public ::testing::Test {
         db.schema(), name);
   }
 
+  std::string storage_of_table() {
+    return db.ask("SELECT array_to_string(reloptions, ' ') FROM pg_class WHERE oid = '" + db.table() + "'::regclass");
+  }
+
   // Runs psql as an operator does; its output.
   std::string psql(std::string const& sql) {
     temporary_directory const dir;

@@ -6,6 +6,7 @@ namespace {
 
 TEST_F(PostgresSchema, IsCreatedOnceAndThenLeftAlone) {
   EXPECT_EQ(migrate().change, migration::kind::created);
+  EXPECT_EQ(storage_of_table(), "fillfactor=50");
   EXPECT_EQ(migrate().change, migration::kind::nothing);
   EXPECT_NO_THROW(static_cast<void>(db.open()));
 }
@@ -94,6 +95,7 @@ TEST_F(PostgresSchema, APlainTableIsAdoptedWithItsRows) {
   auto const report = migrate();
   EXPECT_EQ(report.change, migration::kind::adopted);
   EXPECT_TRUE(report.warnings.empty());
+  EXPECT_EQ(storage_of_table(), "fillfactor=50");
   auto const s = db.open();
   EXPECT_EQ(s->inspect().find("new")->locked_by, "") << "another program held it";
   EXPECT_EQ(s->inspect().find("new")->event.headers().at("k"), "v");

@@ -42,7 +42,11 @@ TEST_F(PostgresUpgrade, AnEmptyTableIsUpgraded) {
   EXPECT_EQ(version(), "2");
   EXPECT_EQ(indexes("outbox_event_ready"), "1");
   EXPECT_EQ(indexes("outbox_event_due"), "0");
+  EXPECT_EQ(storage_of_table(), "fillfactor=50");
   EXPECT_EQ(migrate().change, migration::kind::nothing);
+  db.execute("ALTER TABLE " + db.table() + " SET (fillfactor = 90)");
+  EXPECT_EQ(migrate().change, migration::kind::nothing);
+  EXPECT_EQ(storage_of_table(), "fillfactor=90") << "an operator may choose another one";
 }
 
 TEST_F(PostgresUpgrade, HasTheColumnsOfANewTable) {
