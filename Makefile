@@ -3,6 +3,7 @@ PRESET ?= dev
 SEEDS ?= 300
 SEED ?= 1
 EXAMPLES := ON
+BENCH := ON
 
 # Tests wait more than they compute.
 JOBS ?= $(shell echo $$((2 * $$(nproc))))
@@ -18,13 +19,13 @@ help:  ## what can be made
 
 demo:  ## an order service on SQLite that is killed in the middle, and recovers
 	@tools/install-packages build
-	@$(CONFIGURE) -DOUTBOX_TESTS=OFF --log-level=WARNING >/dev/null
+	@$(CONFIGURE) -DOUTBOX_TESTS=OFF -DOUTBOX_BENCH=OFF --log-level=WARNING >/dev/null
 	@cmake --build --preset $(PRESET) --target example_demo
 	@build/$(PRESET)/examples/example_demo
 
 build:  ## build everything
 	@tools/install-packages test
-	@$(CONFIGURE) -DOUTBOX_TESTS=ON -DOUTBOX_EXAMPLES=$(EXAMPLES) --log-level=WARNING >/dev/null
+	@$(CONFIGURE) -DOUTBOX_TESTS=ON -DOUTBOX_EXAMPLES=$(EXAMPLES) -DOUTBOX_BENCH=$(BENCH) --log-level=WARNING >/dev/null
 	@cmake --build --preset $(PRESET)
 
 test: build  ## build and run every test
@@ -46,11 +47,13 @@ LEG := unit|contract|acceptance|fault|sim
 
 asan: PRESET := asan-ubsan
 asan: EXAMPLES := OFF
+asan: BENCH := OFF
 asan: build  ## build and run the tests under the address and undefined behaviour sanitizers
 	@find build/$(PRESET) -name '*.gcda' -delete
 	@ctest --preset $(PRESET) -j$(JOBS) -L '$(LEG)'
 
 tsan: PRESET := tsan
+tsan: BENCH := OFF
 tsan: build  ## build and run the tests, the examples and the code of the pages under the thread sanitizer
 	@ctest --preset $(PRESET) -j$(JOBS) -L '$(LEG)|docs|example'
 
