@@ -21,8 +21,13 @@ namespace {
 class waker {
  public:
   waker() {
-    if (::pipe(ends_.data()) != 0) throw std::system_error{errno, std::generic_category()};
+#ifdef __linux__
+    int const failed = ::pipe2(ends_.data(), O_CLOEXEC);
+#else
+    int const failed = ::pipe(ends_.data());
     for (int const end : ends_) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+#endif
+    if (failed != 0) throw std::system_error{errno, std::generic_category()};
   }
   waker(waker const&) = delete;
   waker& operator=(waker const&) = delete;

@@ -31,19 +31,23 @@ constexpr std::uint32_t interesting = IN_MODIFY | IN_ATTRIB | IN_DELETE_SELF | I
 
 }  // namespace
 
-file_events::file_events(std::string file) : file_{std::move(file)} {
-  if (is_remote(file_)) return;
-  fd_ = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-  if (fd_ >= 0) guard_.emplace(fd_);
-}
+file_events::file_events(std::string file) : file_{std::move(file)}, local_{!is_remote(file_)} {}
 
 file_events::~file_events() {
   guard_.reset();
   if (fd_ >= 0) ::close(fd_);
 }
 
+// Tried again each time: descriptors may have been short.
+bool file_events::open() noexcept {
+  if (fd_ >= 0 || !local_) return fd_ >= 0;
+  fd_ = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (fd_ >= 0) guard_.emplace(fd_);
+  return fd_ >= 0;
+}
+
 bool file_events::listen() noexcept {
-  if (fd_ < 0) return false;
+  if (!open()) return false;
   int const watch = ::inotify_add_watch(fd_, file_.c_str(), interesting);  // the same number for the same file
   if (watch_ >= 0 && watch_ != watch) ::inotify_rm_watch(fd_, watch_);
   watch_ = watch;
@@ -69,8 +73,9 @@ bool file_events::take() noexcept {
   return written;
 }
 #else
-file_events::file_events(std::string file) : file_{std::move(file)} {}
+file_events::file_events(std::string file) : file_{std::move(file)}, local_{false} {}
 file_events::~file_events() = default;
+bool file_events::open() noexcept { return false; }
 bool file_events::listen() noexcept { return false; }
 bool file_events::take() noexcept { return false; }
 #endif

@@ -22,7 +22,7 @@ class OUTBOX_SQLITE_EXPORT file_events {
   /// if it cannot listen now.
   bool listen() noexcept;
 
-  /// A descriptor that is readable when there is something to `take()`; -1 if there never will be.
+  /// A descriptor that is readable when there is something to `take()`; -1 while it does not listen.
   [[nodiscard]] int descriptor() const noexcept { return fd_; }
 
   /// Takes what has happened, and returns true if the file was written to. Ends listening if the file is gone.
@@ -31,7 +31,10 @@ class OUTBOX_SQLITE_EXPORT file_events {
   [[nodiscard]] bool listening() const noexcept { return watch_ >= 0; }
 
  private:
+  bool open() noexcept;
+
   std::string const file_;
+  bool const local_;  ///< The kernel sees every write.
   int fd_ = -1;
   int watch_ = -1;
   std::optional<core::fork_guard> guard_;  ///< A forked child must not take our events.

@@ -67,6 +67,7 @@ foreign_rows::mended foreign_rows::mend(sql::connection& c) const {
     } catch (error const& e) {
       // A trigger refuses the change of this row: only this one waits.
       if (e.transient() || !c.in_transaction()) throw;
+      result.refused.push_back({std::move(f.row.id), std::move(f.row.type), e.what()});
     }
   }
   result.more = changed && std::ssize(rows) == most_at_once;

@@ -21,8 +21,9 @@ class foreign_rows {
   [[nodiscard]] bool any(sql::connection& c) const;
 
   struct mended {
-    std::vector<spi::dead_row> dead{};  ///< Rows that cannot be read: they are DEAD now.
-    bool more = false;                  ///< There may be more such rows.
+    std::vector<spi::dead_row> dead{};        ///< Rows that cannot be read: they are DEAD now.
+    std::vector<spi::refused_row> refused{};  ///< Rows that a trigger does not let be changed: they wait.
+    bool more = false;                        ///< There may be more such rows.
   };
 
   /// Corrects some of them. Must be called within a transaction.

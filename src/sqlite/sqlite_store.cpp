@@ -80,8 +80,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
       warn_of_rows_that_wait(e);
     }
     auto reply = row_store::claim(request);
-    std::ranges::move(mended.dead, std::back_inserter(reply.dead));
-    reply.more = reply.more || mended.more;
+    report(mended, request, reply);
     return reply;
   }
 
@@ -108,6 +107,9 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     return pushed(row_store::replay(filter, limit));
   }
   std::size_t heal(std::size_t limit) override { return pushed(row_store::heal(limit)); }
+  std::size_t discard(event_filter const& filter, std::size_t limit) override {
+    return pushed(row_store::discard(filter, limit));
+  }
   bool resume(route_pause const& what) override { return pushed(row_store::resume(what)); }
 
   std::vector<spi::finding> findings() override {
@@ -152,6 +154,20 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   }
 
  private:
+  // In order, a row that cannot be put in form holds up the rows behind it, which is an error like any other row that
+  // cannot be claimed. Rows that the node knows of already are not reported again.
+  static void report(foreign_rows::mended& mended, spi::claim_request const& request, spi::claim_reply& reply) {
+    if (request.in_order && reply.rows.empty() && !mended.refused.empty()) {
+      auto const& first = mended.refused.front();
+      throw error{errc::store_failure, "event " + first.id + " cannot be put in form: " + first.error};
+    }
+    std::ranges::move(mended.dead, std::back_inserter(reply.dead));
+    std::ranges::copy_if(mended.refused, std::back_inserter(reply.refused), [&](spi::refused_row const& r) {
+      return std::ranges::find(request.leave, r.id) == request.leave.end();
+    });
+    reply.more = reply.more || mended.more;
+  }
+
   // Says it once until it has succeeded again.
   void warn_of_rows_that_wait(error const& e) noexcept {
     if (mending_failed_.exchange(true) || !options_.log) return;

@@ -202,25 +202,29 @@ sql::row_statements row_statements(sql::layout const& table) {
         "{payload_bytes}, {blocked}) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, {NEW}, 0, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)");
 
-  r.due = t("SELECT {row}, {locked_at} FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE
-            " >= ?2 AND " CLAIMABLE " <= ?1 AND " IN_FORM " ORDER BY " CLAIMABLE ", {seq}");
-  // Pending rows are found in the index of claimable rows, however many rows are done, and then sorted.
+  r.due = t("SELECT {row}, {locked_at} FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE " >= ?2 AND " CLAIMABLE
+            " <= ?1 AND " IN_FORM " ORDER BY " CLAIMABLE ", {seq}");
+  // Pending rows are found in the index of claimable rows, however many rows are done, and then sorted. A row that is
+  // not in form yet holds up the rows behind it.
   r.in_order =
       t("SELECT {row}, {locked_at} FROM {outbox_event} WHERE {seq} IN (SELECT {seq} FROM {outbox_event} INDEXED BY "
         "{outbox_event_ready} "
         "WHERE " CLAIMED " AND " IN_FORM " AND (" CLAIMABLE
-        " <= ?1 OR {status} = {RETRY} OR {last_error} IS NOT NULL OR {locked_by} IS NOT NULL)) ORDER BY {seq}");
+        " <= ?1 OR {status} = {RETRY} OR {last_error} IS NOT NULL OR {locked_by} IS NOT NULL)) AND {seq} < "
+        "coalesce((SELECT min({seq}) FROM {outbox_event} INDEXED BY {outbox_event_odd} WHERE " PENDING
+        " AND NOT (" IN_FORM ")), 9223372036854775807) ORDER BY {seq}");
   // Numbers are compared as a look reads them: other programs may have stored text.
-  r.take = t("UPDATE {outbox_event} SET {crashes} = ?6, {locked_by} = ?1, {locked_at} = ?2, {lease_until} = ?3 "
-             "WHERE {seq} BETWEEN ?4 AND ?5 AND {status} = ?7 AND {blocked} IS NOT TRUE AND CAST({attempts} AS "
-             "INTEGER) = ?8 AND CAST({crashes} AS INTEGER) = ?9 AND " OWNER
-             " IS ?10 AND coalesce({progress}, '') = ?11 AND {available_at} BETWEEN ?12 AND ?13 AND " CLAIMABLE " <= ?2");
+  r.take =
+      t("UPDATE {outbox_event} SET {crashes} = ?6, {locked_by} = ?1, {locked_at} = ?2, {lease_until} = ?3 "
+        "WHERE {seq} BETWEEN ?4 AND ?5 AND {status} = ?7 AND {blocked} IS NOT TRUE AND CAST({attempts} AS "
+        "INTEGER) = ?8 AND CAST({crashes} AS INTEGER) = ?9 AND " OWNER
+        " IS ?10 AND coalesce({progress}, '') = ?11 AND {available_at} BETWEEN ?12 AND ?13 AND " CLAIMABLE " <= ?2");
   r.taken = t("SELECT {seq} FROM {outbox_event} WHERE {seq} BETWEEN ?1 AND ?2 AND {locked_by} = ?3");
   r.make_dead = t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS
                   "), {status} = {DEAD}, {done_at} = ?1, {last_error} = "
                   "?2, " NO_OWNER " WHERE {seq} = ?3 AND " PENDING " AND " CLAIMABLE " <= ?1 AND " OWNER " IS ?4");
   r.next_due = t("SELECT " CLAIMABLE ", {event_type}, {aggregate_type} FROM {outbox_event} WHERE " CLAIMED
-                 " AND " CLAIMABLE " > ?1 ORDER BY " CLAIMABLE);
+                 " AND " CLAIMABLE " > ?1 AND " IN_FORM " ORDER BY " CLAIMABLE);
   r.next_grown = t("SELECT min(coalesce({inserted_at}, {created_at})) FROM {outbox_event} WHERE " CLAIMED
                    " AND " CLAIMABLE " <= ?1 AND coalesce({inserted_at}, {created_at}) > ?2");
 
@@ -241,11 +245,10 @@ sql::row_statements row_statements(sql::layout const& table) {
         "{crashes} = 0, {blocked} = CASE ?8 WHEN 1 THEN NULL ELSE {blocked} END, " NO_OWNER OWNED(5, 6, 7));
   r.settle_erased = t("DELETE FROM {outbox_event}" OWNED(1, 2, 3));
   // A number is never used again and a token belongs to one claim, so the two need no id beside them.
-  r.settle_done_run =
-      t("UPDATE {outbox_event} SET {status} = {DONE}, {done_at} = ?1, {progress} = NULL, {last_error} = NULL, {crashes} "
-        "= 0, " NO_OWNER " WHERE {seq} BETWEEN ?2 AND ?3 AND {locked_by} = ?4 AND " PENDING);
-  r.settle_erased_run =
-      t("DELETE FROM {outbox_event} WHERE {seq} BETWEEN ?1 AND ?2 AND {locked_by} = ?3 AND " PENDING);
+  r.settle_done_run = t(
+      "UPDATE {outbox_event} SET {status} = {DONE}, {done_at} = ?1, {progress} = NULL, {last_error} = NULL, {crashes} "
+      "= 0, " NO_OWNER " WHERE {seq} BETWEEN ?2 AND ?3 AND {locked_by} = ?4 AND " PENDING);
+  r.settle_erased_run = t("DELETE FROM {outbox_event} WHERE {seq} BETWEEN ?1 AND ?2 AND {locked_by} = ?3 AND " PENDING);
   r.settle_release = t("UPDATE {outbox_event} SET " NO_OWNER OWNED(1, 2, 3));
   // A live lease is a claimable instant after now and not far from it, so the index skips both due and delayed rows.
   r.release = t("UPDATE {outbox_event} SET " NO_OWNER " WHERE " CLAIMED " AND " CLAIMABLE " > ?2 AND " CLAIMABLE

@@ -257,6 +257,34 @@ TEST_F(Foreign, R13_ARowThatCannotBeNormalisedDoesNotHoldUpTheOthers) {
   EXPECT_FALSE(reply.more) << "no second claim is needed at once";
 }
 
+// With a T its instant sorts behind every other one of the same day.
+TEST_F(Foreign, R13_ARowThatCannotBeNormalisedIsReportedOnceAndAsksForNoOtherClaim) {
+  shell(
+      "CREATE TRIGGER stuck BEFORE UPDATE ON outbox_event WHEN OLD.event_id = 'bad' BEGIN SELECT RAISE(ABORT, "
+      "'stuck'); END;" +
+      plain_insert("bad", "strftime('%Y-%m-%dT%H:%M:%S.000000', 'now', '-1 minute')"));
+  auto const reply = store->backend().claim({.token = "n/1", .lease = 30s});
+  EXPECT_TRUE(reply.rows.empty());
+  ASSERT_EQ(reply.refused.size(), 1U);
+  EXPECT_EQ(reply.refused[0].id, "bad");
+  EXPECT_NE(reply.refused[0].error.find("stuck"), std::string::npos) << reply.refused[0].error;
+  EXPECT_FALSE(reply.next_due) << "it is due already";
+  auto const next = store->backend().claim({.token = "n/2", .lease = 30s, .leave = {"bad"}});
+  EXPECT_TRUE(next.refused.empty()) << "the node knows of it";
+}
+
+TEST_F(Foreign, I5_InOrderARowThatCannotBeNormalisedHoldsUpTheRowsBehindIt) {
+  shell(
+      "CREATE TRIGGER stuck BEFORE UPDATE ON outbox_event WHEN OLD.event_id = 'bad' BEGIN SELECT RAISE(ABORT, "
+      "'stuck'); END;" +
+      plain_insert("bad", "'2026-01-02T00:00:00.000000'") + plain_insert("next", "'2026-01-01 00:00:00.000000'"));
+  EXPECT_THROW(static_cast<void>(store->backend().claim({.token = "n/1", .lease = 30s, .in_order = true})), error);
+  shell("DROP TRIGGER stuck;");
+  auto const reply = store->backend().claim({.token = "n/2", .lease = 30s, .in_order = true});
+  ASSERT_EQ(reply.rows.size(), 2U);
+  EXPECT_EQ(reply.rows[0].handle.id, "bad");
+}
+
 TEST_F(Foreign, RowsThatWaitBecauseATriggerRollsBackAreLoggedOnce) {
   std::vector<std::string> said;
   sqlite::options o;
