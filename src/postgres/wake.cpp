@@ -104,6 +104,7 @@ bool wake_line::take_notifications() {
   if (PQconsumeInput(conn_.get()) == 0) throw error_of(conn_.get(), nullptr, "cannot listen");
   bool any = false;
   while (std::unique_ptr<PGnotify, free_notify> const n{PQnotifies(conn_.get())}) any = true;
+  if (PQstatus(conn_.get()) != CONNECTION_OK) throw error_of(conn_.get(), nullptr, "cannot listen");
   return any;
 }
 

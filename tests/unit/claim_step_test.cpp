@@ -87,13 +87,13 @@ TEST_F(ClaimStep, R3_AClaimThatTheNodeHadNoRoomForSaysNothingAboutTheNext) {
                 }};
   for (int i = 0; i < 60; ++i) db.put("e" + std::to_string(i));
   small.open();
-  EXPECT_THAT(claims_of(small), ElementsAre(4, 8)) << "16 are wanted now, and two slots are not worth a claim";
+  EXPECT_THAT(claims_of(small), ElementsAre(4, 8)) << "14 would fit, and two slots are not worth a claim";
   small.deliver_all();
   small.settle();
   EXPECT_THAT(claims_of(small), ElementsAre(14));
   for (int i = 0; i < 4; ++i) small.deliver();
   small.settle();
-  EXPECT_THAT(claims_of(small), ElementsAre(4)) << "a quarter of 16; of 32 it would not be worth a claim";
+  EXPECT_THAT(claims_of(small), ElementsAre(4)) << "a quarter of 14 and more; of 32 it would not be worth a claim";
 }
 
 TEST_F(ClaimStep, R3_WakeLooksNow) {
@@ -229,8 +229,7 @@ TEST_F(ClaimStep, I8_OnlyWhatFitsIsClaimed) {
   for (int i = 0; i < 20; ++i) db.put("e" + std::to_string(i));
   small.open();
   small.poll_all();
-  EXPECT_EQ(small.look([](engine& e) { return e.used().cold_used(); }), 10U)
-      << "four, four, and the two that still fit";
+  EXPECT_EQ(small.look([](engine& e) { return e.used().cold_used(); }), 10U) << "four, and the six that still fit";
   for (int i = 0; i < 2; ++i) small.deliver();
   EXPECT_FALSE(small.poll()) << "a slot is free when the settlement is durable, not before";
   small.settle();

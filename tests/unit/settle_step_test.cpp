@@ -94,6 +94,27 @@ TEST_F(ExpensiveSettlements, R5_DoNotKeepSlotsThatOthersNeed) {
   EXPECT_EQ(wait(), 3ms) << "a quarter of the slots holds results";
 }
 
+TEST_F(ExpensiveSettlements, R5_DoNotKeepBytesThatOthersNeed) {
+  stepper large{db, "large", [](node_settings& s) { s.queue.bytes = 64U << 10U; }};
+  large.open();
+  auto const write = [&](std::string const& id) {
+    memory::transaction tx{*db.store};
+    auto const e = event::json("t", '"' + std::string(9000, 'x') + '"', {.id = id});
+    large.core->write(join(tx), std::span{&e, 1});
+    tx.commit();
+    large.deliver();
+  };
+  write("l0");
+  auto const first = large.look([&](engine& e) { return e.plan_settle(large.now(), true); });
+  auto const reply = large.core->ask(*first.request);
+  large.advance(8ms);
+  large.core->apply(*first.request, reply);
+  write("l1");
+  EXPECT_FALSE(large.settle(false)) << "20 times a quarter of 8 ms";
+  write("l2");
+  EXPECT_TRUE(large.settle(false)) << "a quarter of the bytes are results";
+}
+
 TEST_F(ExpensiveSettlements, R5_DoNotDelayAStop) {
   deliver_one();
   n.look([&](engine& e) { e.close(n.now()); });

@@ -12,8 +12,11 @@ namespace outbox::inline v0::core {
 /// `poll.max_batch`: a backlog is claimed in few round trips. A claim that leaves nothing behind ends the growth.
 class claim_size {
  public:
-  claim_size(poll_options const& o, bool in_order) noexcept
-      : first_{o.batch}, most_{in_order ? o.batch : std::max(o.batch, o.max_batch)}, next_{first_} {}
+  /// `room`: the largest claim that the node has slots for.
+  claim_size(poll_options const& o, std::size_t room, bool in_order) noexcept
+      : first_{std::min(o.batch, room)},
+        most_{in_order ? first_ : std::min(std::max(o.batch, o.max_batch), room)},
+        next_{first_} {}
 
   [[nodiscard]] std::size_t next() const noexcept { return next_; }
 

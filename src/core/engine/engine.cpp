@@ -7,6 +7,14 @@
 #include <cassert>
 
 namespace outbox::inline v0::core {
+namespace {
+
+// One claim must not fill every slot with events of a route that may run only a few of them at a time.
+std::size_t largest_claim(node_settings const& s) noexcept {
+  return s.routes->limited.empty() ? s.queue.cold : std::max<std::size_t>(1, s.queue.cold / 4);
+}
+
+}  // namespace
 
 engine::engine(node_settings const& settings)
     : settings_{settings},
@@ -16,7 +24,7 @@ engine::engine(node_settings const& settings)
       outcomes_(settings_.routes->count + 1),
       slots_{settings_.queue},
       load_{settings_.routes->count, settings_.queue.cold},
-      claim_size_{settings_.poll, settings_.in_order} {}
+      claim_size_{settings_.poll, largest_claim(settings_), settings_.in_order} {}
 
 void engine::open(steady_time now) {
   open_ = takes_over_ = true;

@@ -72,11 +72,9 @@ claim_request engine::next_claim(steady_time now) {
   for (auto const* const r : routes_.limited) {
     if (load_.crowded(r)) left.push_back({r->event_type, r->aggregate_type});
   }
-  // One claim must not fill every slot with events of a route that may run only a few of them at a time.
-  auto const most = routes_.limited.empty() ? settings_.queue.cold : std::max<std::size_t>(1, settings_.queue.cold / 4);
   auto const beginning = pace_.begin(left, now);
   return {.token = new_token(),
-          .limit = alone ? 1 : std::min({claim_size_.next(), slots_.cold_free(), most}),
+          .limit = alone ? 1 : std::min(claim_size_.next(), slots_.cold_free()),
           .max_bytes = slots_.cold_bytes_free(),
           .lease = leases_.duration(),
           .max_crashes = settings_.lease.max_crashes,

@@ -15,11 +15,12 @@ bool goes_alone(ticket const& t) noexcept { return t.sending.company != sending:
 
 }  // namespace
 
-// A result that is not DONE is awaited: by the next attempt, by another node, by a person. So are slots that results
-// occupy, as soon as there are many.
+// A result that is not DONE is awaited: by the next attempt, by another node, by a person. So are the slots and bytes
+// that results occupy, as soon as they are many. A node that stands still for a suspect waits for every result.
 bool engine::may_gather() const noexcept {
   auto const many = std::min({max_settlements, settings_.queue.hot / 4, settings_.queue.cold / 4});
-  return open_ && !awaited_result_ && finished_.size() < many;
+  return open_ && !awaited_result_ && !quarantine_.standing_still() && finished_.size() < many &&
+         slots_.bytes_used() < settings_.queue.bytes / 4;
 }
 
 steady_time engine::settle_due() const noexcept {

@@ -77,6 +77,7 @@ void engine::begin(ticket& t, steady_time now) {
   if (t.call.counted) load_.call_began(*t.route);
   move_to(t, stage::running);
   if (t.limit < renewer_wakes_) signals_ |= signal_renew;
+  if (cold_.empty() && pace_.due(now)) signals_ |= signal_poll;  // any free slot is worth a claim now
 }
 
 assignment engine::start_next(steady_time now) {
