@@ -30,9 +30,9 @@ struct poll_options {
   /// asks for twice as many rows, up to `max_batch`.
   std::size_t batch = 50;
 
-  /// Rows of the largest claim. Default 1000. 1 … 10,000. Claims do not grow if it is not larger than `batch`. More rows
-  /// per claim suit short listeners; fewer spread a backlog better over several nodes. An `ordered` node does not grow
-  /// its claims.
+  /// Rows of the largest claim. Default 1000. 1 … 10,000. Claims do not grow if it is not larger than `batch`. More
+  /// rows per claim suit short listeners; fewer spread a backlog better over several nodes. An `ordered` node does not
+  /// grow its claims.
   std::size_t max_batch = 1000;
 
   /// Claims leave out rows younger than this. Default 0. At most 1 h. Nodes of this library do not need it, because a
