@@ -110,8 +110,8 @@ void show(tally const& t) {
               100.0 * static_cast<double>(again) / static_cast<double>(std::max<std::size_t>(t.deliveries, 1)));
   if (again > 0) {
     std::printf(
-        "  A busy node notes what is done every 5 ms, for many events in one commit. The kill took the last of these\n"
-        "  notes, so those events were delivered again; a receiver recognises them by the event's id.\n\n");
+        "  A busy node notes what is done every 5 to 50 ms, for many events in one commit. The kill took the last of\n"
+        "  these notes, so those events were delivered again; a receiver recognises them by the event's id.\n\n");
   }
 }
 
