@@ -12,6 +12,7 @@
 #include "sqlite/dispatch_lock.hpp"
 #include "sqlite/driver.hpp"
 #include "sqlite/foreign_rows.hpp"
+#include "sqlite/fork_gate.hpp"
 #include "sqlite/migrate.hpp"
 #include "sqlite/statements.hpp"
 
@@ -132,10 +133,12 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
  protected:
   // The threads of the store queue here instead of competing for the lock of the database.
   void with_writer(work const& f) override {
+    inside_sqlite const gate;
     std::lock_guard const lock{writer_.mutex};
     f(writer_.statements);
   }
   void with_reader(work const& f) override {
+    inside_sqlite const gate;
     std::lock_guard const lock{reader_.mutex};
     f(reader_.statements);
   }
@@ -185,6 +188,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     std::optional<std::int64_t> version;
     try {
       // A long change must not hold up the end of a subscription: the watch checks again soon anyway.
+      inside_sqlite const gate;
       std::unique_lock const lock{writer_.mutex, std::try_to_lock};
       if (lock) version = writer_.statements.ask<std::int64_t>("PRAGMA data_version");
     } catch (...) {  // NOLINT(bugprone-empty-catch): the node polls anyway

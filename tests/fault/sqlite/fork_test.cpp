@@ -159,5 +159,20 @@ TEST_F(SqliteFork, AChildIsNotHeldUpByWhatAnotherThreadOfTheParentDoes) {
   EXPECT_EQ(seen.total(), 50U);
 }
 
+// The locks of SQLite are inherited too: a fork waits until the store's threads hold none.
+TEST_F(SqliteFork, AChildIsNotHeldUpByANodeThatWorks) {
+  auto n = make_node();
+  n.start();
+  auto const w = n.writer();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(in_child([&] {
+                commit(w, new_event_id());
+                return 0;
+              }),
+              0);
+  }
+  EXPECT_TRUE(eventually([&] { return seen.total() >= 100U; }));
+}
+
 }  // namespace
 }  // namespace outbox
