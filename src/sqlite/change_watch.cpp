@@ -107,7 +107,7 @@ class change_watch::watcher {
       while (true) {
         if (wait(quit, events, pace) == woken::to_quit) return;
         // Before the check: a write that is heard later belongs to the next one.
-        if (events.listening() ? events.take() : events.listen()) pace.heard();
+        if (events.listening() ? events.take() : !pace.in_a_stream() && events.listen()) pace.heard();
         auto const version = read();
         if (!version) {
           pace.failed();
@@ -116,6 +116,7 @@ class change_watch::watcher {
         bool const changed = version != last;
         pace.checked(changed, !events.listening());
         if (!changed) continue;
+        if (pace.in_a_stream()) events.stop();
         last = version;
         changes.notify();
       }

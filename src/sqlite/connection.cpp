@@ -8,9 +8,7 @@
 namespace outbox::inline v0::sqlite {
 
 connection::connection(std::string const& path, std::chrono::milliseconds busy_timeout) {
-  auto db = open_file(path, busy_timeout);
-  auto* const raw = db.get();
-  session_ = std::make_unique<session>(raw, std::move(db));
+  session_ = std::make_unique<session>(open_file(path, busy_timeout), busy_timeout);
 }
 
 connection::~connection() = default;

@@ -1,5 +1,7 @@
 #include "sqlite/driver.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <thread>
 
@@ -52,6 +54,13 @@ std::string text_of(sqlite3* db, int code, std::string_view doing) {
 // At random, so that two waiters do not meet again and again.
 std::chrono::microseconds short_wait(core::random_source& random) noexcept {
   return std::chrono::microseconds{100 + static_cast<std::int64_t>(random.below(300))};
+}
+
+// Waiters that come again soon take turns with the writer that has the lock, which costs all of them more than it
+// gives. So the steps grow, but only when the lock is held for longer than a settlement takes.
+std::chrono::microseconds long_wait(int count) noexcept {
+  constexpr std::array<int, 15> steps{1, 1, 1, 1, 1, 1, 1, 1, 2, 5, 10, 15, 20, 25, 50};
+  return std::chrono::milliseconds{steps[std::min(static_cast<std::size_t>(count), steps.size() - 1)]};
 }
 
 // Differs between connections and processes.
@@ -186,8 +195,8 @@ int patience::wait(void* self, int count) noexcept {
   auto& me = *static_cast<patience*>(self);
   auto const now = std::chrono::steady_clock::now();
   if (count == 0) me.since_ = now;
-  if (now - me.since_ > me.limit_) return 0;
-  std::this_thread::sleep_for(short_wait(me.random_));
+  if (now - me.since_ >= me.limit_) return 0;
+  std::this_thread::sleep_for(me.how_ == waiting::in_short_steps ? short_wait(me.random_) : long_wait(count));
   return 1;
 }
 

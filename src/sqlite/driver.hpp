@@ -50,16 +50,22 @@ void check_busy_timeout(std::chrono::milliseconds busy_timeout);
 /// Runs statements without parameters or results.
 void run(sqlite3* db, std::string const& sql);
 
-/// Waits for locks in short steps up to a time limit. SQLite's own handler backs off so far that a waiter can starve
-/// behind a stream of writers.
+/// How a connection waits for a lock.
+enum class waiting {
+  in_short_steps,  ///< For the store: the steps of SQLite's own handler grow so far that it starves behind writers.
+  in_long_steps,   ///< For writers: as SQLite does, except that it does not sleep long past the end of a settlement.
+};
+
+/// Waits for locks up to a time limit.
 class patience {
  public:
-  explicit patience(std::chrono::milliseconds limit) noexcept : limit_{limit} {}
+  patience(std::chrono::milliseconds limit, waiting how) noexcept : limit_{limit}, how_{how} {}
   void attach(sqlite3* db) noexcept;
 
  private:
   static int wait(void* self, int count) noexcept;
   std::chrono::milliseconds limit_;
+  waiting how_;
   std::chrono::steady_clock::time_point since_{};
   core::random_source random_{0};
 };

@@ -54,6 +54,11 @@ bool file_events::listen() noexcept {
   return listening();
 }
 
+void file_events::stop() noexcept {
+  if (watch_ >= 0) ::inotify_rm_watch(fd_, watch_);
+  watch_ = -1;
+}
+
 bool file_events::take() noexcept {
   alignas(::inotify_event) std::array<char, 4096> buffer;
   bool written = false;
@@ -77,6 +82,7 @@ file_events::file_events(std::string file) : file_{std::move(file)}, local_{fals
 file_events::~file_events() = default;
 bool file_events::open() noexcept { return false; }
 bool file_events::listen() noexcept { return false; }
+void file_events::stop() noexcept {}
 bool file_events::take() noexcept { return false; }
 #endif
 

@@ -11,7 +11,14 @@ std::optional<file_identity> identity_of(sqlite3* db) noexcept {
   return file_identity{s.st_dev, s.st_ino};
 }
 
-session::session(sqlite3* db, handle owned) : owned_{std::move(owned)}, driver_{db, *clock_, prepared::kept} {}
+session::session(sqlite3* db) : wait_{{}, waiting::in_long_steps}, driver_{db, *clock_, prepared::kept} {}
+
+session::session(handle owned, std::chrono::milliseconds busy_timeout)
+    : wait_{busy_timeout, waiting::in_long_steps},
+      owned_{std::move(owned)},
+      driver_{owned_.get(), *clock_, prepared::kept} {
+  wait_.attach(owned_.get());
+}
 
 std::optional<file_identity> const& session::file() {
   if (!file_) file_ = identity_of(raw());

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <optional>
 #include <outbox/sqlite.hpp>
 #include <string>
@@ -25,8 +26,10 @@ struct file_identity {
 /// Use from one thread at a time, like the connection.
 class session {
  public:
-  /// `owned`: the same handle if this library opened it, to be closed with the session; else null.
-  session(sqlite3* db, handle owned);
+  /// A handle that the caller closes.
+  explicit session(sqlite3* db);
+  /// A handle that this library opened, closed with the session.
+  session(handle owned, std::chrono::milliseconds busy_timeout);
 
   [[nodiscard]] driver& statements() noexcept { return driver_; }
   [[nodiscard]] sqlite3* raw() const noexcept { return driver_.raw(); }
@@ -36,6 +39,7 @@ class session {
 
  private:
   std::shared_ptr<clock const> clock_ = machine_clock();
+  patience wait_;  ///< Of a handle that this library opened.
   handle owned_;
   std::optional<std::optional<file_identity>> file_;
   driver driver_;

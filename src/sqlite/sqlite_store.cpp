@@ -22,7 +22,7 @@ namespace {
 // A connection of the store, and the lock for its users.
 struct own_connection {
   own_connection(std::string const& path, options const& o, clock const& c)
-      : wait{o.busy_timeout},
+      : wait{o.busy_timeout, waiting::in_short_steps},
         db{open_handle(path, o.connect, o.busy_timeout, o.synchronous)},
         statements{db.get(), c, prepared::kept} {
     wait.attach(db.get());

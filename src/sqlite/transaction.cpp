@@ -16,7 +16,7 @@ struct transaction::state final : caller_connection {
   state(sqlite::session& s, std::unique_ptr<sqlite::session> borrowed)
       : caller_connection{s.statements()}, own{std::move(borrowed)}, on{&s} {}
   static std::unique_ptr<state> of(sqlite3* db) {
-    auto s = std::make_unique<sqlite::session>(db, nullptr);
+    auto s = std::make_unique<sqlite::session>(db);
     auto& on = *s;
     return std::make_unique<state>(on, std::move(s));
   }

@@ -36,6 +36,9 @@ class watch_pace {
   /// True: a write that is heard meanwhile ends the wait.
   [[nodiscard]] bool may_wake() const noexcept { return !resting_; }
 
+  /// True: so many checks in a row found a change that the next will, too. There is no need to listen.
+  [[nodiscard]] bool in_a_stream() const noexcept { return resting_ && delay_ == limits_.rest_longest; }
+
   /// A write was heard: check now.
   void heard() noexcept { delay_ = duration{0}; }
 
@@ -44,6 +47,7 @@ class watch_pace {
 
   /// A check was made. `deaf`: writes cannot be heard.
   void checked(bool changed, bool deaf) noexcept {
+    bool const stream_ended = in_a_stream() && !changed;
     resting_ = changed;
     if (changed) {
       delay_ = rest_;
@@ -51,8 +55,9 @@ class watch_pace {
       return;
     }
     rest_ = limits_.rest_first;
-    delay_ = std::clamp(delay_ * 2, deaf ? limits_.deaf_first : limits_.heard_first,
-                        deaf ? limits_.deaf_slowest : limits_.heard_slowest);
+    delay_ = stream_ended ? duration{0}  // listen at once
+                          : std::clamp(delay_ * 2, deaf ? limits_.deaf_first : limits_.heard_first,
+                                       deaf ? limits_.deaf_slowest : limits_.heard_slowest);
   }
 
  private:

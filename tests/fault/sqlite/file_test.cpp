@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
+#include <future>
 #include <outbox/outbox.hpp>
 #include <outbox/spi/store.hpp>
 #include <outbox/sqlite.hpp>
@@ -100,6 +102,24 @@ TEST_F(SqliteFile, AFileThatSomebodyHasLockedMayBeTriedAgain) {
             errc::unavailable);
   sqlite3_close(other);
   EXPECT_NO_THROW(static_cast<void>(sqlite::open(path)));
+}
+
+TEST_F(SqliteFile, AConnectionWaitsForALockAsLongAsItWasTold) {
+  sqlite::connection holder{path};
+  holder.execute("BEGIN IMMEDIATE");
+  for (auto const limit : {0ms, 20ms}) {
+    sqlite::connection waiter{path, limit};
+    EXPECT_EQ(thrown([&] { waiter.execute("BEGIN IMMEDIATE"); }).code(), errc::unavailable) << limit.count();
+  }
+  sqlite::connection waiter{path, 60s};
+  std::atomic<bool> tries = false;
+  auto const got = std::async(std::launch::async, [&] {
+    tries = true;
+    waiter.execute("BEGIN IMMEDIATE");
+  });
+  EXPECT_TRUE(eventually([&] { return tries.load(); }));
+  holder.execute("ROLLBACK");
+  EXPECT_EQ(got.wait_for(60s), std::future_status::ready);
 }
 
 // SQLite does not wait for the switch to WAL, whatever the busy timeout.

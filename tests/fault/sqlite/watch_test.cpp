@@ -112,6 +112,42 @@ TEST_F(Watch, ADeletedFileIsHeardOfAgainWhenItIsMadeAgain) {
   EXPECT_TRUE(heard(events));
 }
 
+TEST_F(Watch, WhatIsWrittenWhileItDoesNotListenIsNotHeard) {
+  write("x");
+  sqlite::file_events events{file};
+  ASSERT_TRUE(events.listen());
+  events.stop();
+  EXPECT_FALSE(events.listening());
+  write("y");
+  EXPECT_FALSE(events.take());
+  ASSERT_TRUE(events.listen());
+  write("z");
+  EXPECT_TRUE(events.take());
+}
+
+// During a stream of commits the writers do not pay for being heard. The changes are found by the clock.
+TEST_F(Watch, AfterAStreamOfCommitsItListensAgain) {
+  write("x");
+  sqlite::change_watch watch{file, only_heard};
+  std::atomic<bool> stream = true;
+  auto const s = watch.subscribe([&] { ++pushed; }, [&] { return std::optional{stream ? ++version : version.load()}; });
+  write("y");
+  ASSERT_TRUE(eventually([&] { return pushed > 20; })) << "nothing is written meanwhile";
+  for (int i = 0; i < 3; ++i) {
+    stream = false;
+    auto const before = pushed.load();
+    // Written until it is heard: the watch may not have noticed yet that the stream is over.
+    EXPECT_TRUE(eventually([&] {
+      ++version;
+      write("z");
+      return pushed > before + 20;
+    }));
+    stream = true;
+    write("z");
+    ASSERT_TRUE(eventually([&] { return pushed > before + 40; }));
+  }
+}
+
 TEST_F(Watch, APaceGrowsSlowerUntilAWriteIsHeard) {
   sqlite::watch_pace pace{{}};
   EXPECT_EQ(pace.delay(), 1s);
@@ -132,9 +168,13 @@ TEST_F(Watch, AStreamOfCommitsIsPushedAtMostEveryTenMilliseconds) {
   pace.checked(true, false);
   EXPECT_EQ(pace.delay(), 1ms);
   EXPECT_FALSE(pace.may_wake());
+  EXPECT_FALSE(pace.in_a_stream());
   for (int i = 0; i < 10; ++i) pace.checked(true, false);
   EXPECT_EQ(pace.delay(), 10ms);
-  pace.checked(false, false);
+  EXPECT_TRUE(pace.in_a_stream());
+  pace.checked(false, true);
+  EXPECT_FALSE(pace.in_a_stream());
+  EXPECT_EQ(pace.delay(), 0ms) << "it must listen again before it waits";
   EXPECT_TRUE(pace.may_wake());
   pace.checked(true, false);
   EXPECT_EQ(pace.delay(), 1ms);
