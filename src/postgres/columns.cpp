@@ -28,8 +28,9 @@ insert_parameters::insert_parameters(sql::stored_event const& e) {
   using due = insert_shape::due;
   using sql::or_null;
   values.reserve(14);
-  values.insert(values.end(),
-                {e.id, e.type, e.aggregate_type, or_null(e.aggregate_id), e.payload, sql::value{e.created_at}});
+  values.insert(values.end(), {e.id, e.type, e.payload, sql::value{e.created_at}});
+  shape.about = e.aggregate_type != global_aggregate || !e.aggregate_id.empty();
+  if (shape.about) values.emplace_back(e.aggregate_type);
   if (e.due.at) {
     shape.when = due::at;
     values.emplace_back(*e.due.at);
@@ -37,6 +38,7 @@ insert_parameters::insert_parameters(sql::stored_event const& e) {
     shape.when = due::after;
     values.emplace_back(micros(e.due.after));
   }
+  if (shape.about) values.emplace_back(or_null(e.aggregate_id));
   if (e.owned()) {
     shape.owned = true;
     values.insert(values.end(), {e.token, micros(e.lease)});

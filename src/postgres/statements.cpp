@@ -191,16 +191,20 @@ void add_key_statements(sql::dialect& d, in_layout const& t) {
 }
 
 std::string insert_of(insert_shape const& shape) {
-  std::string columns =
-      "{event_id}, {event_type}, {aggregate_type}, {aggregate_id}, {payload}, {created_at}, {available_at}";
-  std::string values = "?1, ?2, ?3, ?4, ?5::json, ?6::timestamptz, ";
-  int next = 7;
+  std::string columns = "{event_id}, {event_type}, {payload}, {created_at}, {aggregate_type}, {available_at}";
+  std::string values = "?1, ?2, ?3::json, ?4::timestamptz, ";
+  int next = 5;
   auto const parameter = [&] { return "?" + std::to_string(next++); };
   auto const later = [&] { return "clock_timestamp() + " + parameter() + "::bigint * interval '1 microsecond'"; };
+  values += (shape.about ? parameter() : "'" + std::string{global_aggregate} + "'") + ", ";
   switch (shape.when) {
     case insert_shape::due::now: values += "clock_timestamp()"; break;
     case insert_shape::due::after: values += later(); break;
     case insert_shape::due::at: values += parameter() + "::timestamptz"; break;
+  }
+  if (shape.about) {
+    columns += ", {aggregate_id}";
+    values += ", " + parameter();
   }
   if (shape.owned) {
     columns += ", {locked_by}, {locked_at}, {lease_until}";
@@ -307,8 +311,10 @@ array_statements set_statements(sql::layout const& table, done_rows done) {
   for (auto const when : {insert_shape::due::now, insert_shape::due::after, insert_shape::due::at}) {
     for (bool const owned : {false, true}) {
       for (bool const rich : {false, true}) {
-        insert_shape const shape{when, owned, rich};
-        a.insert_one.at(shape.index()) = t(insert_of(shape));
+        for (bool const about : {false, true}) {
+          insert_shape const shape{when, owned, rich, about};
+          a.insert_one.at(shape.index()) = t(insert_of(shape));
+        }
       }
     }
   }

@@ -17,11 +17,12 @@ namespace outbox::inline v0::postgres {
 struct insert_shape {
   enum class due { now, after, at } when = due::now;
   bool owned = false;
-  bool rich = false;  ///< It has a tenant, headers, an ordering key or a payload of bytes.
+  bool rich = false;   ///< It has a tenant, headers, an ordering key or a payload of bytes.
+  bool about = false;  ///< It names an aggregate.
 
-  static constexpr std::size_t count = 12;
+  static constexpr std::size_t count = 24;
   [[nodiscard]] std::size_t index() const noexcept {
-    return static_cast<std::size_t>(when) * 4 + (owned ? 2 : 0) + (rich ? 1 : 0);
+    return static_cast<std::size_t>(when) * 8 + (owned ? 4 : 0) + (rich ? 2 : 0) + (about ? 1 : 0);
   }
 };
 
@@ -45,8 +46,8 @@ struct candidate_column {
 
 /// The statements for many rows at once, whose parameters are arrays. Every instant is the server's own.
 struct array_statements {
-  // event_id, event_type, aggregate_type, aggregate_id, payload, created_at; then, as the shape has it, available_at as
-  // an instant or as microseconds from now; token, lease; tenant_id, headers, ordering_key, content_type,
+  // event_id, event_type, payload, created_at; then, as the shape has it, aggregate_type; available_at as an instant or
+  // as microseconds from now; aggregate_id; token, lease; tenant_id, headers, ordering_key, content_type,
   // payload_bytes.
   std::array<std::string, insert_shape::count> insert_one;
 
