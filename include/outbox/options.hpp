@@ -45,8 +45,9 @@ struct queue_options {
   /// Events taken over at commit. Default 1000. 1 … 1,000,000. More absorbs longer bursts.
   std::size_t hot = 1000;
 
-  /// Rows claimed by the poller. Default 1000. 1 … 1,000,000. What a node holds, other nodes cannot take.
-  std::size_t cold = 1000;
+  /// Rows claimed by the poller: those that wait, run, or are delivered and not settled yet. Default 2000. 1 …
+  /// 1,000,000. What a node holds, other nodes cannot take.
+  std::size_t cold = 2000;
 
   /// The bytes of both together, half for each. Default 64 MiB. At least 64 KiB.
   std::size_t bytes = std::size_t{64} << 20;

@@ -829,6 +829,7 @@ TEST_F(ClaimStep, ALimitedRouteTakesAtMostHalfOfTheSlots) {
                  l.on("t", [](delivery const&) {});
                  s.routes = l.release();
                  s.workers = 1000;
+                 s.queue.cold = 1000;
                }};
   wide.open();
   for (int i = 0; i < 2000; ++i) db.put("s" + std::to_string(i), "slow");

@@ -28,7 +28,7 @@ TEST(Options, DefaultsAreThoseOfTheSpecification) {
   single_node_options const o;
   EXPECT_EQ(o.workers, 4U);
   EXPECT_EQ(o.queue.hot, 1000U);
-  EXPECT_EQ(o.queue.cold, 1000U);
+  EXPECT_EQ(o.queue.cold, 2000U) << "a thousand that wait, and as many that are not settled yet";
   EXPECT_EQ(o.queue.bytes, 64U << 20);
   EXPECT_EQ(o.retry.max_attempts, 10);
   EXPECT_EQ(o.retry.backoff.base, 200ms);
