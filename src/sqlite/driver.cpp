@@ -77,6 +77,7 @@ int switch_to_wal(sqlite3* db, std::chrono::milliseconds busy_timeout) noexcept 
   while (true) {
     int const code = sqlite3_exec(db, "PRAGMA journal_mode = WAL", nullptr, nullptr, nullptr);
     if ((code & 0xFF) != SQLITE_BUSY || std::chrono::steady_clock::now() >= deadline) return code;
+    outside_sqlite const meanwhile;
     std::this_thread::sleep_for(short_wait(random));
   }
 }
@@ -132,6 +133,7 @@ void check_busy_timeout(std::chrono::milliseconds busy_timeout) {
 
 handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout, synchronous s) {
   check_busy_timeout(busy_timeout);
+  inside_sqlite const here;
   sqlite3* raw = nullptr;
   // Each connection is used by one thread at a time, so SQLite needs no lock of its own. The cache is private even if
   // the application shares caches: connections that share one do not wait for each other's locks, but fail.
@@ -161,6 +163,7 @@ handle open_handle(std::string const& path, std::function<sqlite3*()> const& con
     throw error::about(errc::unavailable, "connect", "threw something that is not an exception");
   }
   if (!db) throw error::about(errc::unavailable, "connect", "returned no handle");
+  inside_sqlite const here;
   // A handle whose opening failed answers every call with SQLITE_MISUSE.
   if (int const code = sqlite3_extended_result_codes(db.get(), 1); code != SQLITE_OK) {
     throw error{errc::store_failure, text_of(db.get(), code, "connect returned a handle that is not open")};
@@ -195,8 +198,11 @@ int patience::wait(void* self, int count) noexcept {
   auto& me = *static_cast<patience*>(self);
   auto const now = std::chrono::steady_clock::now();
   if (count == 0) me.since_ = now;
-  if (now - me.since_ >= me.limit_) return 0;
-  std::this_thread::sleep_for(me.how_ == waiting::in_short_steps ? short_wait(me.random_) : long_wait(count));
+  std::chrono::nanoseconds const left = me.limit_ - (now - me.since_);
+  if (left.count() <= 0) return 0;
+  std::chrono::nanoseconds const step = me.how_ == waiting::in_short_steps ? short_wait(me.random_) : long_wait(count);
+  outside_sqlite const meanwhile;
+  std::this_thread::sleep_for(std::min(step, left));
   return 1;
 }
 

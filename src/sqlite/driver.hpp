@@ -14,6 +14,7 @@
 
 #include "core/base/random.hpp"
 #include "core/base/text_map.hpp"
+#include "sqlite/fork_gate.hpp"
 
 namespace outbox::inline v0::sqlite {
 
@@ -21,12 +22,18 @@ namespace outbox::inline v0::sqlite {
 [[nodiscard]] error error_of(sqlite3* db, int code, std::string_view doing);
 
 struct close_handle {
-  void operator()(sqlite3* db) const noexcept { sqlite3_close_v2(db); }
+  void operator()(sqlite3* db) const noexcept {
+    inside_sqlite const here;
+    sqlite3_close_v2(db);
+  }
 };
 using handle = std::unique_ptr<sqlite3, close_handle>;
 
 struct finalize_statement {
-  void operator()(sqlite3_stmt* s) const noexcept { sqlite3_finalize(s); }
+  void operator()(sqlite3_stmt* s) const noexcept {
+    inside_sqlite const here;
+    sqlite3_finalize(s);
+  }
 };
 using statement = std::unique_ptr<sqlite3_stmt, finalize_statement>;
 
@@ -53,7 +60,7 @@ void run(sqlite3* db, std::string const& sql);
 /// How a connection waits for a lock.
 enum class waiting {
   in_short_steps,  ///< For the store: the steps of SQLite's own handler grow so far that it starves behind writers.
-  in_long_steps,   ///< For writers: as SQLite does, except that it does not sleep long past the end of a settlement.
+  in_long_steps,   ///< For writers: in steps that grow, like SQLite's own, but only after eight of 1 ms.
 };
 
 /// Waits for locks up to a time limit.

@@ -26,7 +26,7 @@ class OUTBOX_SQLITE_EXPORT file_events {
   /// microsecond.
   void stop() noexcept;
 
-  /// A descriptor that is readable when there is something to `take()`; -1 while it does not listen.
+  /// A descriptor that is readable when there is something to `take()`; -1 before the first `listen()`.
   [[nodiscard]] int descriptor() const noexcept { return fd_; }
 
   /// Takes what has happened, and returns true if the file was written to. Ends listening if the file is gone.

@@ -171,7 +171,10 @@ std::vector<spi::finding> findings_of(sql::connection& c, std::string const& tab
 
 migration migrate(std::string const& path, options const& o) {
   sql::check_table_name(o.table);
+  patience wait{o.busy_timeout, waiting::in_short_steps};
   auto const db = open_handle(path, o.connect, o.busy_timeout);
+  wait.attach(db.get());
+  inside_sqlite const here;
   return naming_file(o.connect ? file_name(db.get()) : path, [&] { return migrate_handle(db.get(), o.table); });
 }
 

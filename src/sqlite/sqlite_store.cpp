@@ -133,13 +133,13 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
  protected:
   // The threads of the store queue here instead of competing for the lock of the database.
   void with_writer(work const& f) override {
-    inside_sqlite const gate;
     std::lock_guard const lock{writer_.mutex};
+    inside_sqlite const here;
     f(writer_.statements);
   }
   void with_reader(work const& f) override {
-    inside_sqlite const gate;
     std::lock_guard const lock{reader_.mutex};
+    inside_sqlite const here;
     f(reader_.statements);
   }
 
@@ -188,9 +188,10 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     std::optional<std::int64_t> version;
     try {
       // A long change must not hold up the end of a subscription: the watch checks again soon anyway.
-      inside_sqlite const gate;
       std::unique_lock const lock{writer_.mutex, std::try_to_lock};
-      if (lock) version = writer_.statements.ask<std::int64_t>("PRAGMA data_version");
+      if (!lock || fork_under_way()) return std::nullopt;
+      inside_sqlite const here;
+      version = writer_.statements.ask<std::int64_t>("PRAGMA data_version");
     } catch (...) {  // NOLINT(bugprone-empty-catch): the node polls anyway
     }
     return version;
@@ -224,7 +225,10 @@ std::shared_ptr<store> open(std::string const& path, options o) {
   auto name = path;
   std::optional<file_identity> file;
   {
+    patience wait{o.busy_timeout, waiting::in_short_steps};
     auto const db = open_handle(path, o.connect, o.busy_timeout);
+    wait.attach(db.get());
+    inside_sqlite const here;
     if (o.connect) name = file_name(db.get());
     naming_file(name, [&] {
       if (o.migrate) migrate_handle(db.get(), o.table);

@@ -37,7 +37,7 @@ class watch_pace {
   [[nodiscard]] bool may_wake() const noexcept { return !resting_; }
 
   /// True: so many checks in a row found a change that the next will, too. There is no need to listen.
-  [[nodiscard]] bool in_a_stream() const noexcept { return resting_ && delay_ == limits_.rest_longest; }
+  [[nodiscard]] bool in_a_stream() const noexcept { return streaming_; }
 
   /// A write was heard: check now.
   void heard() noexcept { delay_ = duration{0}; }
@@ -47,8 +47,9 @@ class watch_pace {
 
   /// A check was made. `deaf`: writes cannot be heard.
   void checked(bool changed, bool deaf) noexcept {
-    bool const stream_ended = in_a_stream() && !changed;
+    bool const stream_ended = streaming_ && !changed;
     resting_ = changed;
+    streaming_ = changed && rest_ == limits_.rest_longest;
     if (changed) {
       delay_ = rest_;
       rest_ = std::min(rest_ * 2, limits_.rest_longest);
@@ -65,6 +66,7 @@ class watch_pace {
   duration delay_;
   duration rest_;
   bool resting_ = false;
+  bool streaming_ = false;
 };
 
 }  // namespace outbox::inline v0::sqlite
