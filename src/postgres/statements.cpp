@@ -202,10 +202,9 @@ std::string insert_of(insert_shape const& shape) {
     case insert_shape::due::after: values += later(); break;
     case insert_shape::due::at: values += parameter() + "::timestamptz"; break;
   }
-  if (shape.about) {
-    columns += ", {aggregate_id}";
-    values += ", " + parameter();
-  }
+  // Never left out: an adopted table may have a default of its own.
+  columns += ", {aggregate_id}";
+  values += shape.about ? ", " + parameter() : ", NULL";
   if (shape.owned) {
     columns += ", {locked_by}, {locked_at}, {lease_until}";
     values += ", " + parameter() + ", clock_timestamp(), ";
