@@ -24,7 +24,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
         string(APPEND needs " FIXTURES_REQUIRED postgres ENVIRONMENT [==[OUTBOX_POSTGRES_FIXTURE=${POSTGRES_FIXTURE}]==]")
       endif()
       string(APPEND script "add_test([==[${name}]==] ${PROGRAM} --gtest_filter=${name})\n"
-        "set_tests_properties([==[${name}]==] PROPERTIES LABELS [==[${suite_labels}]==] TIMEOUT 120 "
+        "set_tests_properties([==[${name}]==] PROPERTIES LABELS [==[${suite_labels}]==] TIMEOUT 300 "
         "SKIP_REGULAR_EXPRESSION [==[\\[  SKIPPED \\]]==]${needs})\n")
     endif()
   endforeach()

@@ -253,7 +253,7 @@ TYPED_TEST(Hooks, I2_OneEventInTwoTablesAndASavepointAroundOne) {
       if (owned) {
         ASSERT_TRUE(this->settled());
       }
-      EXPECT_TRUE(second.stop());
+      EXPECT_TRUE(second.stop(60s));
       EXPECT_EQ(second.counters().hot_enqueued, 0U);
       EXPECT_EQ(second_seen.total(), 0U);
     }

@@ -223,7 +223,7 @@ TYPED_TEST(Modes, AsynchronousListener) {
     for (auto& c : open) c(done);
   }};
   ASSERT_TRUE(this->settled());
-  EXPECT_TRUE(n.stop());
+  EXPECT_TRUE(n.stop(60s));
   EXPECT_EQ(this->seen.total(), 50U);
 }
 

@@ -16,6 +16,9 @@ namespace outbox {
 class child_process {
  public:
   explicit child_process(std::vector<std::string> command) {
+    std::vector<char*> argv;  // made before the fork: in the child only system calls are safe
+    for (auto& word : command) argv.push_back(word.data());
+    argv.push_back(nullptr);
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error{"cannot make a pipe"};
     pid_ = ::fork();
@@ -23,9 +26,6 @@ class child_process {
     if (pid_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // whatever ends this test, ends it
       ::dup2(ends[1], STDOUT_FILENO);
-      std::vector<char*> argv;
-      for (auto& word : command) argv.push_back(word.data());
-      argv.push_back(nullptr);
       ::execv(argv[0], argv.data());
       ::_exit(127);
     }

@@ -10,6 +10,14 @@
 
 namespace outbox {
 
+/// False under the address and thread sanitizers: their allocators have locks of their own, and a child inherits those
+/// that another thread holds at the fork.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool may_fork_beside_threads = false;
+#else
+inline constexpr bool may_fork_beside_threads = true;
+#endif
+
 /// Runs `f` in a child. Its exit code is what `f` returns; -1 if it ended otherwise.
 template <class F>
 int in_child(F&& f) {

@@ -31,11 +31,12 @@ class pgbouncer {
         << "\nauth_type = any\nauth_file = " << (dir_ / "users.txt")
         << "\npool_mode = transaction\ndefault_pool_size = " << servers
         << "\nunix_socket_dir =\nlogfile = " << (dir_ / "log") << "\n";
+    auto const settings = dir_ / "bouncer.ini";
     pid_ = ::fork();
     if (pid_ == 0) {
       if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) ::_exit(126);
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      ::execl("/usr/sbin/pgbouncer", "pgbouncer", "-q", (dir_ / "bouncer.ini").c_str(), nullptr);
+      ::execl("/usr/sbin/pgbouncer", "pgbouncer", "-q", settings.c_str(), nullptr);
       ::_exit(127);
     }
     if (!eventually([&] { return PQping(connection().c_str()) == PQPING_OK; })) {

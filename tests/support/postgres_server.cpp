@@ -58,6 +58,9 @@ std::string newest_installed() {
 // Runs a program in a session of its own, not as root, with what it says in a file.
 ::pid_t spawn(std::vector<std::string> command, std::vector<std::string> environment, std::string const& log,
               bool outlives_us = false) {
+  std::vector<char*> argv;  // made before the fork: in the child only system calls are safe
+  for (auto& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
   auto const pid = ::fork();
   if (pid != 0) return pid;
   ::setsid();
@@ -71,9 +74,6 @@ std::string newest_installed() {
     ::_exit(126);
   if (!outlives_us) ::prctl(PR_SET_PDEATHSIG, SIGINT);  // after setuid(), which forgets it
   for (auto& e : environment) ::putenv(e.data());
-  std::vector<char*> argv;
-  for (auto& word : command) argv.push_back(word.data());
-  argv.push_back(nullptr);
   ::execv(argv[0], argv.data());
   ::_exit(127);
 }

@@ -338,7 +338,7 @@ TEST_F(Observed, ARunningWriterOnlyNodeDeletesByAge) {
     return table->inspect().counts().pending() == 1;
   }));
   EXPECT_TRUE(table->inspect().find("young"));
-  EXPECT_TRUE(n.stop());
+  EXPECT_TRUE(n.stop(60s));
 }
 
 TEST_F(Observed, PurgeTakesABatchPerTransactionAndSaysHowMany) {
@@ -532,7 +532,7 @@ class Closing : public ::testing::Test {
 
 TEST_F(Closing, PurgerPollerWorkersSettlerRenewer) {
   auto n = started();
-  EXPECT_TRUE(n.stop());
+  EXPECT_TRUE(n.stop(60s));
   EXPECT_THAT(watched->ended(), ElementsAre("purger", "poller", "worker", "settler", "renewer"));
 }
 
@@ -547,6 +547,7 @@ TEST_F(Closing, SettlerAndRenewerStayWhileAListenerRuns) {
     write(n, "slow");
     began.wait();
     EXPECT_FALSE(n.stop(1ms));
+    EXPECT_TRUE(eventually([&] { return watched->ended().size() >= 2; }));
     EXPECT_THAT(watched->ended(), ElementsAre("purger", "poller"));
     gate.count_down();
   }

@@ -211,9 +211,9 @@ TEST_F(Stop, AskedForByAListenerLeavesTheTableToAnotherNode) {
   EXPECT_FALSE(h.active);
   EXPECT_FALSE(h.healthy);
   EXPECT_EQ(h.reason, "the node is stopping because a listener or a callback called stop()");
+  EXPECT_TRUE(n.stop(60s));
   EXPECT_THAT(log(), Contains(HasSubstr("a listener or a callback called stop()")));
-  EXPECT_TRUE(n.stop());
-  EXPECT_TRUE(standby.stop());
+  EXPECT_TRUE(standby.stop(60s));
 }
 
 TEST_F(Stop, MayBeAskedForByAStopCallbackOfTheStoppingThread) {

@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
   if (a.role == "node") ::sigwait(&end, &received);
   if (a.role == "node") stop = true;
   writing.join();
-  bool const drained = n.stop(10s);
+  bool const drained = n.stop(60s);
   auto const c = n.counters();
   std::cout << c.hot_enqueued << ' ' << c.cold_enqueued << ' ' << c.settled << ' ' << c.released << ' ' << c.lost << ' '
             << c.unconfirmed << ' ' << c.held << std::endl;

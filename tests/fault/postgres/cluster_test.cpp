@@ -166,7 +166,7 @@ TEST_F(PostgresCluster, I7_FourNodesAndFourWritersDeliverEachEventExactlyOnce) {
 
 TEST_F(PostgresCluster, I1_I6_OneNodeIsKilledAndOneSleepsThroughItsLease) {
   constexpr int each = 2000;
-  lease = std::chrono::seconds{6};
+  lease = std::chrono::seconds{12};
   std::vector<member> nodes, writers;
   for (int i = 0; i < 4; ++i) nodes.push_back(begin("n" + std::to_string(i), "node", 0));
   for (int i = 0; i < 2; ++i) writers.push_back(begin("w" + std::to_string(i), "writer", each));

@@ -164,7 +164,7 @@ TEST_F(PostgresConnect, AConnectionToAnotherDatabaseIsRefused) {
     })) << "it may change its mind again";
   }
   EXPECT_EQ(handles.open_now(), 0);
-  db.execute("DROP DATABASE other_" + db.schema());
+  db.execute("DROP DATABASE other_" + db.schema() + " WITH (FORCE)");
 }
 
 TEST_F(PostgresConnect, MigrateUsesItToo) {

@@ -41,10 +41,9 @@ TEST_F(PostgresServer, HintsAtTheSameTimeAreOneNotify) {
   change_counter heard{*listening};
   auto const began = std::chrono::steady_clock::now();
   std::uint64_t hints = 0;
-  for (; std::chrono::steady_clock::now() < began + 300ms; ++hints) s->backend().hint();
+  for (; hints <= 1000 || std::chrono::steady_clock::now() < began + 300ms; ++hints) s->backend().hint();
   ASSERT_TRUE(eventually([&] { return heard.count() > 0; }));
   auto const most = (std::chrono::steady_clock::now() - began) / postgres::hint_pace::each + postgres::hint_pace::burst;
-  ASSERT_GT(hints, 1000U);
   EXPECT_LE(heard.count(), static_cast<std::uint64_t>(most) + 1) << "a burst, and then 250 a second";
 }
 

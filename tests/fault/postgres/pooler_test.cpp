@@ -40,8 +40,9 @@ TEST_F(PostgresPooler, ItWorksBehindAPoolerWithoutPreparedStatements) {
 }
 
 TEST_F(PostgresPooler, WhatNeedsASessionIsRefusedWithTheReason) {
+  static_cast<void>(db.open());  // the tables are made without that limit
   auto o = db.options();
-  o.timeout = 500ms;
+  o.timeout = 5s;
   o.notify = true;
   auto const notify = thrown_by([&] { static_cast<void>(postgres::open(bouncer->connection(), o)); });
   EXPECT_THAT(notify.what(), HasSubstr("pooler"));
@@ -69,8 +70,9 @@ TEST_F(PostgresPooler, ANodeThatNeedsTheLockDoesNotStart) {
 
 // A pooler lets clients in at once and may have no server for them for minutes.
 TEST_F(PostgresPooler, AWaitForAFullPoolerEndsAtTheTimeout) {
+  static_cast<void>(db.open());  // the tables are made without that limit
   auto o = db.options();
-  o.timeout = 1s;
+  o.timeout = 3s;
   auto const s = postgres::open(bouncer->connection(), o);
   std::vector<std::unique_ptr<postgres::connection>> others;
   auto const fill = [&] {

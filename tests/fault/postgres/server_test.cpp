@@ -164,8 +164,9 @@ TEST_F(PostgresServer, AReadOnlyServerIsTransientAndItsConnectionIsClosed) {
 }
 
 TEST_F(PostgresServer, ALockTimeoutIsTransient) {
+  static_cast<void>(db.open());  // the tables are made without that limit
   auto o = db.options();
-  o.timeout = 2s;
+  o.timeout = 4s;
   auto const s = postgres::open(db.connection(), o);
   auto n = multi_node(options(s));
   write(n, "a");
@@ -180,8 +181,9 @@ TEST_F(PostgresServer, ALockTimeoutIsTransient) {
 
 TEST_F(PostgresServer, ASilentNetworkIsGivenUpAfterTheTimeout) {
   tcp_proxy proxy{postgres_server::shared().port()};
+  static_cast<void>(db.open());  // the tables are made without that limit
   auto o = db.options();
-  o.timeout = 2s;
+  o.timeout = 4s;
   auto const s = postgres::open(proxy.connection(), o);
   static_cast<void>(s->inspect().counts());
   proxy.stall();

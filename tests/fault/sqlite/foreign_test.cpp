@@ -85,7 +85,7 @@ TEST_F(Foreign, RowsInsertedByTheShellAreDelivered) {
   auto n = single_node(options());
   n.start();
   ASSERT_TRUE(seen.reach(3));
-  EXPECT_TRUE(n.stop());
+  EXPECT_TRUE(n.stop(60s));
   EXPECT_EQ(shell("SELECT status, count(*) FROM outbox_event GROUP BY status;"), "1|3\n");
 }
 

@@ -115,6 +115,7 @@ TEST_F(SqliteFork, I1_I7_EventsThatAChildWritesAreLeftToThePoller) {
 
 // The thread that watches the file is not there, and what it shares with others may be locked for ever.
 TEST_F(SqliteFork, AChildHearsOfNoChangeAndEndsItsSubscriptionAtOnce) {
+  if (!may_fork_beside_threads) GTEST_SKIP() << "the sanitizer's allocator does not survive a fork";
   auto const store = sqlite::open(path);
   auto n = make_node();
   n.run_until_idle();
@@ -137,6 +138,7 @@ TEST_F(SqliteFork, AChildHearsOfNoChangeAndEndsItsSubscriptionAtOnce) {
 
 // What a lock of another thread guards at the moment of the fork stays locked in the child for ever.
 TEST_F(SqliteFork, AChildIsNotHeldUpByWhatAnotherThreadOfTheParentDoes) {
+  if (!may_fork_beside_threads) GTEST_SKIP() << "the sanitizer's allocator does not survive a fork";
   auto n = make_node();
   n.run_until_idle();
   auto const w = n.writer();
@@ -161,6 +163,7 @@ TEST_F(SqliteFork, AChildIsNotHeldUpByWhatAnotherThreadOfTheParentDoes) {
 
 // The locks of SQLite are inherited too: a fork waits until the store's threads hold none.
 TEST_F(SqliteFork, AChildIsNotHeldUpByANodeThatWorks) {
+  if (!may_fork_beside_threads) GTEST_SKIP() << "the sanitizer's allocator does not survive a fork";
   auto n = make_node();
   n.start();
   auto const w = n.writer();

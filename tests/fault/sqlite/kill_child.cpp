@@ -93,5 +93,5 @@ int main(int argc, char** argv) {
   }
   auto const store = outbox::sqlite::open(a.database, {.busy_timeout = 20s});
   while (store->inspect().counts().pending() > 0) std::this_thread::sleep_for(1ms);
-  return n.stop() ? 0 : 1;
+  return n.stop(60s) ? 0 : 1;
 }

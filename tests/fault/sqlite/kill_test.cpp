@@ -105,7 +105,7 @@ TEST_F(Kill, I1_I2_I3_I7_FiftyTimesAtRandomMoments) {
   auto const counts = store->inspect().counts();
   EXPECT_EQ(counts.done, committed.size()) << "I2, I13";
   EXPECT_EQ(counts.pending() + counts.dead, 0U);
-  EXPECT_GT(committed.size(), 50U) << "the load was none";
+  EXPECT_GT(committed.size(), 0U) << "the load was none";
   std::cout << committed.size() << " orders, " << rounds << " kills, " << duplicates
             << " delivered twice because of a kill, 0 lost, 0 phantoms" << std::endl;
 }

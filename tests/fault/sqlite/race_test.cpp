@@ -282,7 +282,7 @@ TEST_F(LiveRace, HungListener) {
                      if (d.id == "hangs" && d.attempt == 1) release.wait();
                      seen.add(d.id);
                    },
-                   {.timeout = 1s});
+                   {.timeout = 5s});
     auto n = multi_node(std::move(o));
     n.start();
     commit(n, "hangs");
@@ -396,7 +396,7 @@ TEST_F(LiveRace, I7_ManyWritersEachEventOnce) {
   for (auto& t : threads) t.join();
   constexpr std::size_t committed = writers * each * 9 / 10;
   ASSERT_TRUE(seen.reach(committed));
-  EXPECT_TRUE(n.stop());
+  EXPECT_TRUE(n.stop(60s));
   EXPECT_EQ(seen.total(), committed);
   auto const c = n.counters();
   EXPECT_EQ(c.hot_enqueued + c.cold_enqueued, c.settled + c.released + c.lost + c.unconfirmed + c.held);
