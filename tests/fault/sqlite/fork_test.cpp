@@ -6,7 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <future>
 #include <outbox/outbox.hpp>
+#include <outbox/spi/store.hpp>
 #include <outbox/sqlite.hpp>
 #include <thread>
 
@@ -20,6 +23,7 @@ namespace outbox {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::IsEmpty;
 
 TEST(ForkGuard, AChildGetsADeadSocketInPlaceOfTheDescriptor) {
   int const fd = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -159,6 +163,49 @@ TEST_F(SqliteFork, AChildIsNotHeldUpByWhatAnotherThreadOfTheParentDoes) {
   busy.join();
   n.run_until_idle();
   EXPECT_EQ(seen.total(), 50U);
+}
+
+// A clock of the application is called while the store is inside SQLite.
+class forking_clock final : public clock {
+ public:
+  instant now() const noexcept override {
+    if (fork && in_child([] { return 0; }) == 0) ++forks;
+    return machine_clock()->now();
+  }
+  steady_time steady() const noexcept override { return machine_clock()->steady(); }
+
+  std::atomic<bool> fork = false;
+  mutable std::atomic<int> forks = 0;
+};
+
+TEST_F(SqliteFork, AForkInsideTheStoreDoesNotWaitForItself) {
+  auto const time = std::make_shared<forking_clock>();
+  auto const store = sqlite::open(path, {.clock = time});
+  time->fork = true;
+  {
+    auto const claims = [&](std::string const& token) {
+      for (int i = 0; i < 20; ++i) {
+        EXPECT_THAT(store->backend().claim({.token = token + std::to_string(i), .lease = 30s}).rows, IsEmpty());
+      }
+    };
+    std::jthread const other{claims, "n/1"};
+    claims("n/2");
+  }
+  EXPECT_GE(time->forks, 40);
+}
+
+TEST_F(SqliteFork, AForkDoesNotWaitForAStoreThatWaitsForALock) {
+  if (!may_fork_beside_threads) GTEST_SKIP() << "the sanitizer's allocator does not survive a fork";
+  auto const store = sqlite::open(path, {.busy_timeout = 60s});
+  sqlite::connection db{path};
+  db.execute("BEGIN IMMEDIATE");
+  auto waits = std::async(std::launch::async, [&] { store->backend().retire("n"); });
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(in_child([] { return 0; }), 0);
+    EXPECT_EQ(waits.wait_for(1ms), std::future_status::timeout) << "the lock is held";
+  }
+  db.execute("ROLLBACK");
+  EXPECT_NO_THROW(waits.get());
 }
 
 // The locks of SQLite are inherited too: a fork waits until the store's threads hold none.
