@@ -10,8 +10,8 @@
 
 namespace outbox {
 
-/// False under the address and thread sanitizers: their allocators have locks of their own, and a child inherits those
-/// that another thread holds at the fork.
+/// False under the address and thread sanitizers. Their allocators have locks that a child inherits if another thread
+/// holds them at the fork, and the latter reports the threads that the child does not have.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool may_fork_beside_threads = false;
 #else

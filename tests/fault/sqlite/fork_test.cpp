@@ -119,7 +119,7 @@ TEST_F(SqliteFork, I1_I7_EventsThatAChildWritesAreLeftToThePoller) {
 
 // The thread that watches the file is not there, and what it shares with others may be locked for ever.
 TEST_F(SqliteFork, AChildHearsOfNoChangeAndEndsItsSubscriptionAtOnce) {
-  if (!may_fork_beside_threads) GTEST_SKIP() << "the sanitizer's allocator does not survive a fork";
+  if (!may_fork_beside_threads) GTEST_SKIP() << "the sanitizer does not survive a fork beside threads";
   auto const store = sqlite::open(path);
   auto n = make_node();
   n.run_until_idle();
@@ -142,7 +142,7 @@ TEST_F(SqliteFork, AChildHearsOfNoChangeAndEndsItsSubscriptionAtOnce) {
 
 // What a lock of another thread guards at the moment of the fork stays locked in the child for ever.
 TEST_F(SqliteFork, AChildIsNotHeldUpByWhatAnotherThreadOfTheParentDoes) {
-  if (!may_fork_beside_threads) GTEST_SKIP() << "the sanitizer's allocator does not survive a fork";
+  if (!may_fork_beside_threads) GTEST_SKIP() << "the sanitizer does not survive a fork beside threads";
   auto n = make_node();
   n.run_until_idle();
   auto const w = n.writer();
@@ -179,6 +179,7 @@ class forking_clock final : public clock {
 };
 
 TEST_F(SqliteFork, AForkInsideTheStoreDoesNotWaitForItself) {
+  if (!may_fork_beside_threads) GTEST_SKIP() << "the sanitizer does not survive a fork beside threads";
   auto const time = std::make_shared<forking_clock>();
   auto const store = sqlite::open(path, {.clock = time});
   time->fork = true;
@@ -195,7 +196,7 @@ TEST_F(SqliteFork, AForkInsideTheStoreDoesNotWaitForItself) {
 }
 
 TEST_F(SqliteFork, AForkDoesNotWaitForAStoreThatWaitsForALock) {
-  if (!may_fork_beside_threads) GTEST_SKIP() << "the sanitizer's allocator does not survive a fork";
+  if (!may_fork_beside_threads) GTEST_SKIP() << "the sanitizer does not survive a fork beside threads";
   auto const store = sqlite::open(path, {.busy_timeout = 60s});
   sqlite::connection db{path};
   db.execute("BEGIN IMMEDIATE");
@@ -210,7 +211,7 @@ TEST_F(SqliteFork, AForkDoesNotWaitForAStoreThatWaitsForALock) {
 
 // The locks of SQLite are inherited too: a fork waits until the store's threads hold none.
 TEST_F(SqliteFork, AChildIsNotHeldUpByANodeThatWorks) {
-  if (!may_fork_beside_threads) GTEST_SKIP() << "the sanitizer's allocator does not survive a fork";
+  if (!may_fork_beside_threads) GTEST_SKIP() << "the sanitizer does not survive a fork beside threads";
   auto n = make_node();
   n.start();
   auto const w = n.writer();
