@@ -109,6 +109,17 @@ class OUTBOX_CORE_EXPORT listeners {
     return on_aggregate(aggregate_type.view(), event_type.view(), std::move(f), std::move(options));
   }
 
+  /// A listener for every event that no other one serves: for relays, which publish whatever the table has. Its options
+  /// may not have `max_in_flight`, because a claim cannot leave out "everything else".
+  template <class F>
+  listeners& on_any(F f, route_options options = {}) {
+    detail::check_listener<F, void>();
+    if constexpr (detail::plain_listener<F>) {
+      add_any(detail::handler_of<detail::plain_handler<F>>(std::move(f)), std::move(options));
+    }
+    return *this;
+  }
+
   /// Several listeners for one typed event.
   template <class T>
     requires(!std::is_void_v<T>)
@@ -169,6 +180,7 @@ class OUTBOX_CORE_EXPORT listeners {
 
   listeners& add(std::string_view aggregate_type, std::string_view event_type, std::unique_ptr<detail::handler> h,
                  route_options options);
+  listeners& add_any(std::unique_ptr<detail::handler> h, route_options options);
   listeners& add_batch(std::string_view aggregate_type, std::string_view event_type,
                        std::unique_ptr<detail::batch_handler> h, route_options options);
 

@@ -21,10 +21,11 @@ namespace outbox::inline v0 {
 
 /// How the poller looks for rows that the hot path did not deliver.
 struct poll_options {
-  /// The polling interval while no row is known to become due earlier. Default 5 s. 1 ms … 1 h. A retry or a
-  /// delayed event that falls due earlier is found when it is due. This bounds how late a node finds what other
-  /// processes wrote if the store cannot tell it; a shorter time costs one query each.
-  std::chrono::milliseconds every{5000};
+  /// The polling interval while no row is known to become due earlier. Default 0: what the store advises, which is 5 s,
+  /// and 500 ms on MariaDB and MySQL, where nothing tells of new rows. Else 1 ms … 1 h. A retry or a delayed event that
+  /// falls due earlier is found when it is due. This bounds how late a node finds what other processes wrote if the
+  /// store cannot tell it; a shorter time costs one query each.
+  std::chrono::milliseconds every{0};
 
   /// Rows of the first claim. Default 50. 1 … 10,000. While claims come back full, the next one follows at once and
   /// asks for twice as many rows, up to `max_batch`.

@@ -19,6 +19,10 @@ inline constexpr done_t done{};
 struct defer {
   std::chrono::milliseconds delay{};  ///< If it is not positive: the `backoff.base` of the route.
   std::string reason{};               ///< Stored with the row.
+
+  /// True: the node leaves alone all events of the same event type and aggregate type for as long, and does not touch
+  /// their rows: the receiver is away, or its configuration is wrong. An `ordered` node waits anyway. Default false.
+  bool whole_route = false;
 };
 
 /// The listener failed. The attempt is counted, and the event is tried again; it is DEAD when the attempts are used up.

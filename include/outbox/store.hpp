@@ -176,6 +176,9 @@ struct store_capabilities {
   bool event_types = false;    ///< event_types.
   bool keys = false;           ///< Receipts, unblocking settlements, parked_keys, heal, set_keyed.
   bool findings = false;       ///< findings.
+
+  /// How often a node looks for new rows unless its options say otherwise. Shorter where nothing tells of them.
+  std::chrono::milliseconds poll_every{5000};
 };
 
 /// Reads for tools and tests. Delivery never uses them. Thread-safe. Throws `error` if the store cannot be read.

@@ -33,7 +33,8 @@ TEST(Options, DefaultsAreThoseOfTheSpecification) {
   EXPECT_EQ(o.retry.max_attempts, 10);
   EXPECT_EQ(o.retry.backoff.base, 200ms);
   EXPECT_EQ(o.retry.backoff.cap, 60s);
-  EXPECT_EQ(o.poll.every, 5s);
+  EXPECT_EQ(o.poll.every, 0s) << "what the store advises";
+  EXPECT_EQ(store_capabilities{}.poll_every, 5s);
   EXPECT_EQ(o.poll.batch, 50U);
   EXPECT_EQ(o.poll.max_batch, 1000U);
   EXPECT_EQ(o.poll.skip_recent, 0ms);
@@ -86,7 +87,7 @@ TEST(Options, AnInvalidValueNamesItsField) {
   EXPECT_EQ(refused_field([](o x) { x.store = nullptr; }), "store");
   EXPECT_EQ(refused_field([](o x) { x.workers = 0; }), "workers");
   EXPECT_EQ(refused_field([](o x) { x.workers = 5000; }), "workers");
-  EXPECT_EQ(refused_field([](o x) { x.poll.every = 0ms; }), "poll.every");
+  EXPECT_EQ(refused_field([](o x) { x.poll.every = -1ms; }), "poll.every");
   EXPECT_EQ(refused_field([](o x) { x.poll.batch = 0; }), "poll.batch");
   EXPECT_EQ(refused_field([](o x) { x.poll.max_batch = 10'001; }), "poll.max_batch");
   EXPECT_EQ(refused_field([](o x) { x.poll.skip_recent = -1ms; }), "poll.skip_recent");

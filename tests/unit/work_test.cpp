@@ -52,6 +52,25 @@ TEST_F(Work, DeferIsNotCountedAndWaitsAsItSays) {
   EXPECT_EQ(n.counters().deferred, 1U);
 }
 
+TEST_F(Work, AWholeRouteMayWait) {
+  for (auto const* id : {"a", "b"}) db.put(id);
+  n.poll_all();
+  EXPECT_EQ(n.deliver(defer{10s, "away", true}), "a");
+  EXPECT_FALSE(n.start()) << "what waits in the node waits on";
+  while (n.settle()) {
+  }
+  EXPECT_EQ(db.row("b").locked_by, "") << "it is given back, untouched";
+  EXPECT_EQ(db.row("b").last_error, "");
+  db.put("c");
+  n.look([](engine& e) { e.wake(); });
+  n.poll_all();
+  n.commit("d");
+  EXPECT_FALSE(n.start()) << "claims leave it out, and births go through the table";
+  n.advance(10s);
+  n.poll_all();
+  EXPECT_THAT(n.deliver_all(), ::testing::UnorderedElementsAre("a", "b", "c", "d"));
+}
+
 TEST_F(Work, FailedIsCountedAndBacksOff) {
   auto const r = after(failed{"down"});
   EXPECT_EQ(r.status, event_status::retry);

@@ -41,7 +41,7 @@ engine::registration engine::register_births(std::span<event const> events, stea
       r.wake = true;
       continue;
     }
-    if (load_.crowded(where) || !has_hot_slot(e.size_bytes())) {
+    if (load_.crowded(where) || holds_.held(e, now) || !has_hot_slot(e.size_bytes())) {
       r.wake = true;
       continue;
     }

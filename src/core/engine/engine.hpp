@@ -33,6 +33,7 @@
 #include "core/engine/note.hpp"
 #include "core/engine/quarantine.hpp"
 #include "core/engine/requests.hpp"
+#include "core/engine/route_holds.hpp"
 #include "core/engine/route_load.hpp"
 #include "core/engine/settle_pace.hpp"
 #include "core/engine/slots.hpp"
@@ -186,11 +187,13 @@ class engine {
   [[nodiscard]] ticket* next_of(ticket_list& queue, steady_time now);
   [[nodiscard]] bool may_begin(ticket const& t, steady_time now) const noexcept;
   [[nodiscard]] bool is_paused(ticket const& t) const noexcept;
+  [[nodiscard]] bool must_wait(ticket const& t, steady_time now) const noexcept;
   void begin(ticket& t, steady_time now);
   void gather_batch(assignment& a, ticket_list& queue, steady_time now);
   void end_call(ticket& t) noexcept;
   void worker_returned(ticket const& t) noexcept;
-  void decide(ticket& t, call_result v);
+  void decide(ticket& t, call_result v, steady_time now);
+  void hold_route(ticket const& t, steady_time now);
   void decide_failure(ticket& t, std::string reason, std::optional<milliseconds> after);
   void time_out(ticket& t);
 
@@ -241,6 +244,7 @@ class engine {
   std::list<doubt> doubts_;
   slots slots_;
   route_load load_;
+  route_holds holds_;
   std::size_t stuck_workers_ = 0;  ///< Workers whose call outlived its timeout.
   std::vector<route_pause> pauses_;
   std::uint64_t pauses_version_ = 0;

@@ -72,6 +72,7 @@ claim_request engine::next_claim(steady_time now) {
   for (auto const* const r : routes_.limited) {
     if (load_.crowded(r)) left.push_back({r->event_type, r->aggregate_type});
   }
+  holds_.add_to(left, now);
   auto const beginning = pace_.begin(left, now);
   return {.token = new_token(),
           .limit = alone ? 1 : std::min(claim_size_.next(), slots_.cold_free()),

@@ -48,6 +48,10 @@ bool engine::is_paused(ticket const& t) const noexcept {
   return !pauses_.empty() && paused(pauses_, t.event.aggregate_type(), t.event.type());
 }
 
+bool engine::must_wait(ticket const& t, steady_time now) const noexcept {
+  return is_paused(t) || holds_.held(t.event, now);
+}
+
 bool engine::may_begin(ticket const& t, steady_time now) const noexcept {
   return t.lease_end - now > leases_.start_margin();
 }
@@ -58,7 +62,7 @@ ticket* engine::next_of(ticket_list& queue, steady_time now) {
   for (auto it = queue.begin(); it != queue.end();) {
     ticket& t = **it++;
     if (!may_begin(t, now)) return nullptr;
-    if (is_paused(t)) {
+    if (must_wait(t, now)) {
       give_back(t);  // its commit, or its claim, came after the pause
       if (settings_.in_order) return give_back_queued(), nullptr;
     } else if (load_.has_room(t.route)) {
@@ -105,7 +109,7 @@ void engine::gather_batch(assignment& a, ticket_list& queue, steady_time now) {
   route const* const where = a.first->route;
   for (auto it = queue.begin(); it != queue.end() && a.rest.size() + 1 < where->max_batch && load_.has_room(where);) {
     ticket_ptr const t = *it++;
-    if (t->route != where || is_paused(*t) || !may_begin(*t, now)) continue;
+    if (t->route != where || must_wait(*t, now) || !may_begin(*t, now)) continue;
     begin(*t, now);
     a.rest.push_back(t);
   }
@@ -136,7 +140,7 @@ void engine::remember(ticket& t, std::string&& progress) noexcept {
   if (t.stage == stage::running && !t.call.timed_out) t.progress = std::move(progress);
 }
 
-void engine::finish(ticket& t, call_result v, steady_time /*now*/) {
+void engine::finish(ticket& t, call_result v, steady_time now) {
   end_call(t);
   auto const phase = std::exchange(t.call.phase, listener_call::phase::none);
   if (t.call.timed_out) {
@@ -146,7 +150,7 @@ void engine::finish(ticket& t, call_result v, steady_time /*now*/) {
   }
   if (t.stage != stage::running) return;
   if (t.hold == hold::lost) return remove_lost(t);
-  decide(t, std::move(v));
+  decide(t, std::move(v), now);
   move_to(t, stage::finished);
   call_settler(t);
   // On an ordered node nothing overtakes an event that is not DONE or DEAD.
@@ -154,7 +158,7 @@ void engine::finish(ticket& t, call_result v, steady_time /*now*/) {
   if (settings_.in_order && what != outcome::delivered && what != outcome::dead) give_back_queued();
 }
 
-void engine::decide(ticket& t, call_result v) {
+void engine::decide(ticket& t, call_result v, steady_time now) {
   t.settlement = {.progress = v.progress ? std::move(*v.progress) : t.progress};
   std::visit(overloaded{
                  [&](done_t) { t.settlement.outcome = outcome::delivered; },
@@ -165,6 +169,7 @@ void engine::decide(ticket& t, call_result v) {
                    t.settlement.error = scrub(d.reason, max_error_characters);
                    // In order, its error distinguishes a row that waits from one that was written with a delay.
                    if (settings_.in_order && t.settlement.error.empty()) t.settlement.error = "deferred";
+                   if (d.whole_route && !settings_.in_order) hold_route(t, now);
                  },
                  [&](failed& f) { decide_failure(t, std::move(f.reason), f.after); },
                  [&](dead& d) {
@@ -174,6 +179,16 @@ void engine::decide(ticket& t, call_result v) {
                  },
              },
              v.answer.value());
+}
+
+// What waits in the queues is given back when its turn comes.
+void engine::hold_route(ticket const& t, steady_time now) {
+  bool const first = !holds_.held(t.event, now);
+  if (!holds_.hold(t.event, now + t.settlement.delay, now) || !first) return;
+  say(log_level::warning,
+      "events of type '" + t.event.type() + "' and aggregate type '" + t.event.aggregate_type() + "' wait for " +
+          std::to_string(t.settlement.delay.count()) + " ms: " + t.settlement.error,
+      "hold");
 }
 
 void engine::decide_failure(ticket& t, std::string reason, std::optional<milliseconds> after) {

@@ -44,23 +44,27 @@ namespace {
 
 core::route const* routes::find(std::string_view aggregate_type, std::string_view event_type) const noexcept {
   auto const type = by_type.find(event_type);
-  if (type == by_type.end()) return nullptr;
+  if (type == by_type.end()) return any.get();
   auto const exact = type->second.find(aggregate_type);
   if (exact != type->second.end()) return &exact->second;
-  auto const any = type->second.find(std::string_view{});
-  return any == type->second.end() ? nullptr : &any->second;
+  auto const of_type = type->second.find(std::string_view{});
+  return of_type == type->second.end() ? any.get() : &of_type->second;
 }
 
-void routes::add(std::string_view aggregate_type, std::string_view event_type, core::route r) {
+void routes::check_options(core::route const& r) {
   auto const& o = r.options;
-  if (event_type.empty()) refuse("listeners", "has a route with an empty event type");
-  core::check_name(errc::invalid_option, "route.event_type", event_type, core::width::event_type);
-  core::check_name(errc::invalid_option, "route.aggregate_type", aggregate_type, core::width::aggregate_type);
   if (o.timeout && (o.timeout->count() < 0 || *o.timeout > std::chrono::hours{24})) {
     refuse("route.timeout", "must be 0, for no limit, or at most 24 hours");
   }
   if (o.max_in_flight && *o.max_in_flight == 0) refuse("route.max_in_flight", "must be at least 1");
   if (r.max_batch < 1 || r.max_batch > 10'000) refuse("route.max_batch", "must be 1 to 10000");
+}
+
+void routes::add(std::string_view aggregate_type, std::string_view event_type, core::route r) {
+  if (event_type.empty()) refuse("listeners", "has a route with an empty event type");
+  core::check_name(errc::invalid_option, "route.event_type", event_type, core::width::event_type);
+  core::check_name(errc::invalid_option, "route.aggregate_type", aggregate_type, core::width::aggregate_type);
+  check_options(r);
   auto& of_type = by_type[std::string{event_type}];
   if (of_type.contains(aggregate_type)) {
     throw error::about(errc::duplicate_route, "listeners",
@@ -68,11 +72,20 @@ void routes::add(std::string_view aggregate_type, std::string_view event_type, c
                            (aggregate_type.empty() ? std::string{" and every aggregate"}
                                                    : " and aggregate type '" + std::string{aggregate_type} + "'"));
   }
-  r.name = o.name.empty() ? std::string{event_type} : o.name;
+  r.name = r.options.name.empty() ? std::string{event_type} : r.options.name;
   r.event_type = event_type;
   r.aggregate_type = aggregate_type;
   r.index = count++;
   of_type.emplace(std::string{aggregate_type}, std::move(r));
+}
+
+void routes::add_any(core::route r) {
+  check_options(r);
+  if (r.options.max_in_flight) refuse("route.max_in_flight", "is not for the route of every event type");
+  if (any) throw error::about(errc::duplicate_route, "listeners", "has two routes for every event type");
+  r.name = r.options.name.empty() ? "*" : r.options.name;
+  r.index = count++;
+  any = std::make_unique<core::route>(std::move(r));
 }
 
 void routes::finish() {
@@ -92,6 +105,7 @@ void routes::drop_handlers() noexcept {
       r.batch.reset();
     }
   }
+  if (any) any->handler.reset();
 }
 
 failure wrong_number_of_results(std::size_t given, std::size_t wanted) {
@@ -99,6 +113,21 @@ failure wrong_number_of_results(std::size_t given, std::size_t wanted) {
 }
 
 }  // namespace detail
+
+namespace {
+
+void refuse_empty(bool empty, std::string_view name, std::string_view event_type) {
+  if (!empty) return;
+  throw error::about(errc::invalid_option, "listeners",
+                     "has an empty function for route '" + std::string{name.empty() ? event_type : name} + "'");
+}
+
+void refuse_max_batch(route_options const& options) {
+  if (!options.max_batch) return;
+  throw error::about(errc::invalid_option, "max_batch", "is for on_batch: this listener takes one event at a time");
+}
+
+}  // namespace
 
 listeners::listeners() : routes_{std::make_unique<detail::routes>()} {}
 listeners::listeners(listeners&&) noexcept = default;
@@ -118,27 +147,25 @@ listeners& listeners::on(type_name aggregate_type, type_name event_type, fan_out
   return add(aggregate_type.view(), event_type.view(), several.release(), std::move(options));
 }
 
+listeners& listeners::add_any(std::unique_ptr<detail::handler> h, route_options options) {
+  refuse_empty(!h, options.name, "*");
+  refuse_max_batch(options);
+  core::route r;
+  r.options = std::move(options);
+  r.handler = std::move(h);
+  routes().add_any(std::move(r));
+  return *this;
+}
+
 detail::routes& listeners::routes() {
   if (!routes_) throw error{errc::lifecycle, "these listeners were moved from"};
   return *routes_;
 }
 
-namespace {
-
-void refuse_empty(bool empty, std::string_view name, std::string_view event_type) {
-  if (!empty) return;
-  throw error::about(errc::invalid_option, "listeners",
-                     "has an empty function for route '" + std::string{name.empty() ? event_type : name} + "'");
-}
-
-}  // namespace
-
 listeners& listeners::add(std::string_view aggregate_type, std::string_view event_type,
                           std::unique_ptr<detail::handler> h, route_options options) {
   refuse_empty(!h, options.name, event_type);
-  if (options.max_batch) {
-    throw error::about(errc::invalid_option, "max_batch", "is for on_batch: this listener takes one event at a time");
-  }
+  refuse_max_batch(options);
   core::route r;
   r.options = std::move(options);
   r.handler = std::move(h);

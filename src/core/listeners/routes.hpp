@@ -39,10 +39,20 @@ namespace detail {
 struct routes {
   core::text_map<core::text_map<core::route>> by_type;
   std::size_t count = 0;
+  std::unique_ptr<core::route> any;         ///< For events that no other serves. May be null.
   std::vector<core::route const*> limited;  ///< Those with `max_in_flight` that a claim can leave out.
 
-  /// The exact match, else the one for every aggregate, else null. Does not allocate.
+  /// The exact match, else the one for every aggregate, else the one for everything, else null. Does not allocate.
   [[nodiscard]] core::route const* find(std::string_view aggregate_type, std::string_view event_type) const noexcept;
+
+  /// Calls `f(route const&)` for each of them.
+  template <class F>
+  void for_each(F&& f) const {
+    for (auto const& [type, by_aggregate] : by_type) {
+      for (auto const& [aggregate, r] : by_aggregate) f(r);
+    }
+    if (any) f(*any);
+  }
 
   /// Call this after the last route was added.
   void finish();
@@ -52,6 +62,10 @@ struct routes {
 
   /// Throws `error` (invalid_option, duplicate_route).
   void add(std::string_view aggregate_type, std::string_view event_type, core::route r);
+  void add_any(core::route r);
+
+ private:
+  static void check_options(core::route const& r);
 };
 
 }  // namespace detail

@@ -199,9 +199,7 @@ node_row node_core::self(std::uint64_t held) {
   auto const holder = dispatch_lock_;
   lock.unlock();
   std::vector<std::string> routes;
-  for (auto const& [type, by_aggregate] : settings_.routes->by_type) {
-    for (auto const& [aggregate, route] : by_aggregate) routes.push_back(route.name);
-  }
+  settings_.routes->for_each([&](route const& r) { routes.push_back(r.name); });
   std::ranges::sort(routes);
   return {.incarnation = settings_.incarnation,
           .name = settings_.name,
@@ -346,9 +344,7 @@ void node_core::export_outcomes() noexcept {
     one(counter::deferred, &route_outcomes::deferred);
     one(counter::dead, &route_outcomes::dead);
   };
-  for (auto const& [type, by_aggregate] : settings_.routes->by_type) {
-    for (auto const& [aggregate, r] : by_aggregate) add(r.index, r.name);
-  }
+  settings_.routes->for_each([&](route const& r) { add(r.index, r.name); });
   add(settings_.routes->count, {});  // events without a listener
   exported_outcomes_.swap(fresh_outcomes_);
 }

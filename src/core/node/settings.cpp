@@ -78,11 +78,9 @@ void validate_all(node_settings const& s) {
     within("purge.batch", s.purge->batch, 1, 100'000);
     within("purge.every", s.purge->every, 1s, 24h * 30);
   }
-  for (auto const& [type, by_aggregate] : s.routes->by_type) {
-    for (auto const& [aggregate, r] : by_aggregate) {
-      if (r.options.retry) validate(*r.options.retry, "the retry of route '" + r.name + "'");
-    }
-  }
+  s.routes->for_each([](route const& r) {
+    if (r.options.retry) validate(*r.options.retry, "the retry of route '" + r.name + "'");
+  });
 }
 
 node_settings settings_from(node_options o, node_mode mode) {
@@ -91,6 +89,7 @@ node_settings settings_from(node_options o, node_mode mode) {
   s.routes = s.listeners.release();
   if (s.name.empty()) s.name = host_name();
   if (!s.clock) s.clock = machine_clock();
+  if (s.store && s.poll.every == 0ms) s.poll.every = s.store->capabilities().poll_every;
   s.mode = mode;
   s.exclusive = mode == node_mode::single_node || mode == node_mode::ordered;
   s.incarnation = new_incarnation();
@@ -154,9 +153,7 @@ node_settings settings_of(ordered_options options) {
   auto s = settings_from(options_of(std::move(options)), node_mode::ordered);
   s.in_order = true;
   validate_all(s);
-  for (auto const& [type, by_aggregate] : s.routes->by_type) {
-    for (auto const& [aggregate, r] : by_aggregate) refuse_what_ordered_cannot_do(r);
-  }
+  s.routes->for_each(refuse_what_ordered_cannot_do);
   return s;
 }
 

@@ -14,6 +14,8 @@ namespace outbox::inline v0::core {
 
 /// The options with defaults filled in, and what follows from the mode. `listeners` is empty: `routes` has them.
 struct node_settings : node_options {
+  node_settings() { poll.every = store_capabilities{}.poll_every; }
+
   node_mode mode = node_mode::multi_node;
   std::string incarnation;
   bool exclusive = false;  ///< Dispatches only under the dispatch lock.
