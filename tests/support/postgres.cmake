@@ -1,4 +1,5 @@
 # A PostgreSQL server that ctest starts once, for all cases that need one. Included by tests/CMakeLists.txt.
+include(${CMAKE_CURRENT_LIST_DIR}/server_fixture.cmake)
 find_package(PostgreSQL 14 REQUIRED)
 add_library(outbox_test_postgres STATIC support/postgres_server.cpp)
 outbox_own_flags(outbox_test_postgres)
@@ -11,25 +12,11 @@ endif()
 target_compile_definitions(outbox_test_postgres PRIVATE OUTBOX_TEST_POSTGRES_BIN="${OUTBOX_TEST_POSTGRES_BIN}")
 target_include_directories(outbox_test_postgres PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(outbox_test_postgres PUBLIC outbox::postgres PostgreSQL::PostgreSQL)
-add_executable(outbox_postgres_fixture support/postgres_fixture.cpp)
-outbox_own_flags(outbox_postgres_fixture)
-target_link_libraries(outbox_postgres_fixture PRIVATE outbox_test_postgres)
-set(OUTBOX_POSTGRES_FIXTURE ${CMAKE_CURRENT_BINARY_DIR}/postgres_server.txt)
-foreach(verb start stop)
-  add_test(NAME fixture.postgres.${verb} COMMAND outbox_postgres_fixture ${verb} ${OUTBOX_POSTGRES_FIXTURE})
-  set_tests_properties(fixture.postgres.${verb} PROPERTIES LABELS fixture TIMEOUT 120)
-endforeach()
-set_tests_properties(fixture.postgres.start PROPERTIES FIXTURES_SETUP postgres)
-set_tests_properties(fixture.postgres.stop PROPERTIES FIXTURES_CLEANUP postgres)
+outbox_server_fixture(postgres)
 
 # The programs of the pages and the examples that take a connection string.
 function(outbox_program_on_postgres name program label expect)
-  if(NOT TARGET ${program})
-    return()
-  endif()
-  add_test(NAME ${name} COMMAND outbox_postgres_fixture run ${OUTBOX_POSTGRES_FIXTURE} $<TARGET_FILE:${program}> ${ARGN})
-  set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED postgres LABELS "${label};postgres" TIMEOUT 60
-    PASS_REGULAR_EXPRESSION "${expect}" FAIL_REGULAR_EXPRESSION "Sanitizer" RESOURCE_LOCK ${program})
+  outbox_program_on(postgres ${name} ${program} ${label} "${expect}" ${ARGN})
 endfunction()
 outbox_program_on_postgres(docs.postgres docs_postgres docs
   "postgres::connection and postgres::transaction: hot\npipelined: hot\na savepoint: takes back its own event\nPGconn and postgres::transaction: hot\nPGconn in its own transaction: hot\npqxx: hot\na conflict: delivered after the second attempt\none node: delivered\ntwo workers and a web process: each event once\n$")

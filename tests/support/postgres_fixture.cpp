@@ -7,29 +7,21 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <sstream>
 #include <string_view>
 
 #include "support/postgres_server.hpp"
 
 namespace {
 
-std::string text_of(std::string const& file) {
-  std::ifstream in{file};
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 void stop(std::string const& file) {
-  auto const text = text_of(file);
+  auto const text = outbox::text_of_file(file);
   if (text.empty()) return;
   auto const server = outbox::postgres_server::described(text);  // ends it, and removes its directory
   std::filesystem::remove(file);
 }
 
 int run(std::string const& file, char const* program, char const* argument) {
-  auto const server = outbox::postgres_server::described(text_of(file));
+  auto const server = outbox::postgres_server::described(outbox::text_of_file(file));
   server->leave_running();
   ::execl(program, program, server->connection().c_str(), argument, nullptr);
   return 127;

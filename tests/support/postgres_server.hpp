@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "support/server_process.hpp"
+
 namespace outbox {
 
 class postgres_server {
@@ -33,7 +35,7 @@ class postgres_server {
   [[nodiscard]] std::string connection(std::string const& database = "postgres") const;
   [[nodiscard]] std::string directory() const { return directory_; }
   [[nodiscard]] int port() const noexcept { return port_; }
-  [[nodiscard]] ::pid_t pid() const noexcept { return pid_; }
+  [[nodiscard]] ::pid_t pid() const noexcept { return process_.pid(); }
 
   void start();      ///< Again, after `kill_hard()` or `stop()`; on the same port.
   void kill_hard();  ///< SIGKILL to the postmaster; its children go when they notice.
@@ -48,17 +50,13 @@ class postgres_server {
  private:
   struct adopt_tag {};
   explicit postgres_server(adopt_tag) {}
-  void make_directory();
   void discard() noexcept;
   void initialise() const;
-  void wait_until_ready() const;
-  void wait_until_gone();
 
   setup setup_;
   std::string directory_;
   int port_ = 0;
-  ::pid_t pid_ = -1;
-  bool ours_ = true;    ///< A child of this process.
+  server_process process_;
   bool leave_ = false;  ///< Not ended by the destructor.
 };
 

@@ -421,7 +421,7 @@ TEST_F(ForeignInstant, ARowIsDueAtItsInstantAlsoInOrder) {
 // It may have been written after the claim had put others in form.
 TEST_F(ForeignInstant, ARowIsNotSeenBeforeItsInstantIsNormalised) {
   sqlite::connection db{path};
-  auto const seen = [&](std::string const& look, std::string const& available_at) {
+  auto const is_seen = [&](std::string const& look, std::string const& available_at) {
     shell("DELETE FROM outbox_event;" + plain_insert("a", "'" + available_at + "'"));
     sqlite3_stmt* s = nullptr;
     EXPECT_EQ(sqlite3_prepare_v2(db.handle(), look.c_str(), -1, &s, nullptr), SQLITE_OK);
@@ -432,9 +432,9 @@ TEST_F(ForeignInstant, ARowIsNotSeenBeforeItsInstantIsNormalised) {
     return row;
   };
   for (auto const& look : {sqlite::row_statements({}).due, sqlite::row_statements({}).in_order}) {
-    EXPECT_FALSE(seen(look, "2026-11-16T05:20:00-05:00"));
-    EXPECT_FALSE(seen(look, "2026-11-16T05:20:00.000000"));
-    EXPECT_TRUE(seen(look, "2026-11-16 05:20:00.000000"));
+    EXPECT_FALSE(is_seen(look, "2026-11-16T05:20:00-05:00"));
+    EXPECT_FALSE(is_seen(look, "2026-11-16T05:20:00.000000"));
+    EXPECT_TRUE(is_seen(look, "2026-11-16 05:20:00.000000"));
   }
 }
 
