@@ -113,7 +113,7 @@ void show_candidates(PGresult* result, instant now, sql::row_chooser& choose) {
                        .inserted_at = r.time(c::inserted_at).value_or(now),
                        .claimable_at = r.time(c::claimable_at).value_or(now),
                        .bytes = static_cast<std::size_t>(r.integer(c::bytes))},
-                      r.integer(c::nothing_earlier) != 0);
+                      {.nothing_earlier = r.integer(c::nothing_earlier) != 0});
   });
 }
 

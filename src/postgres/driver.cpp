@@ -220,10 +220,12 @@ driver::replies driver::send(std::span<statement const> statements) {
     return into;
   }
   std::vector<std::string> prepared_now;
+  // libpq leaves the single-row mode of the caller's last query on for the first command of a pipeline: this one.
+  bool const absorbs = entered && prepared_ == prepared::once && PQpipelineSync(c_) != 0;
   bool sent = std::ranges::all_of(statements, [&](statement const& s) { return send(s, prepared_now); });
   sent = PQpipelineSync(c_) != 0 && sent;
   if (sent) {
-    receive(statements, prepared_now, into);
+    receive(statements, prepared_now, absorbs, into);
   } else {
     into.failure = error{errc::unavailable, error_of(c_, nullptr, "cannot send a statement").what()};
     break_off();
@@ -249,10 +251,13 @@ bool driver::send(statement const& s, std::vector<std::string>& prepared_now) {
   return PQsendQueryPrepared(c_, name.c_str(), p.size(), p.pointers(), p.lengths(), p.formats(), 1) != 0;
 }
 
-void driver::receive(std::span<statement const> statements, std::vector<std::string> const& prepared_now,
+steady_clock::time_point driver::deadline_from_now() const noexcept {
+  return timeout_.count() > 0 ? steady_clock::now() + timeout_ + timeout_ / 10 : steady_clock::time_point::max();
+}
+
+void driver::receive(std::span<statement const> statements, std::vector<std::string> const& prepared_now, bool absorbs,
                      replies& into) {
-  auto const deadline =
-      timeout_.count() > 0 ? steady_clock::now() + timeout_ + timeout_ / 10 : steady_clock::time_point::max();
+  auto const deadline = deadline_from_now();
   auto const fail = [&](PGresult const* r, char const* doing) {
     if (into.failure) return;
     into.failure = given_up_ ? error{errc::unavailable, std::string{doing} + ": the server did not answer in time"}
@@ -271,6 +276,12 @@ void driver::receive(std::span<statement const> statements, std::vector<std::str
     if (r) result_handle const end{next_result(deadline).release()};
     return r;
   };
+  if (absorbs) {
+    if (auto const sync = next_result(deadline); PQresultStatus(sync.get()) != PGRES_PIPELINE_SYNC) {
+      fail(sync.get(), "cannot run a statement");
+      return break_off();
+    }
+  }
   std::size_t prepared = 0;
   for (auto const& s : statements) {
     if (prepared < prepared_now.size() && prepared_now[prepared] == s.sql) {

@@ -114,9 +114,11 @@ class driver final : public caller_connection {
 
  private:
   [[nodiscard]] bool send(statement const& s, std::vector<std::string>& prepared_now);
+  [[nodiscard]] std::chrono::steady_clock::time_point deadline_from_now() const noexcept;
   [[nodiscard]] result_handle next_result(std::chrono::steady_clock::time_point deadline);
   [[nodiscard]] bool wait_for_socket(bool to_write, std::chrono::steady_clock::time_point deadline);
-  void receive(std::span<statement const> statements, std::vector<std::string> const& prepared_now, replies& into);
+  void receive(std::span<statement const> statements, std::vector<std::string> const& prepared_now, bool absorbs,
+               replies& into);
   void break_off();
 
   PGconn* c_;
