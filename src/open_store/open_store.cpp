@@ -7,6 +7,9 @@
 #ifdef OUTBOX_HAS_POSTGRES
 #include <outbox/postgres.hpp>
 #endif
+#ifdef OUTBOX_HAS_MYSQL
+#include <outbox/mysql.hpp>
+#endif
 #include <string>
 
 namespace outbox::inline v0 {
@@ -14,12 +17,15 @@ namespace {
 
 using parameters = std::map<std::string, std::string, std::less<>>;
 
+constexpr std::string_view schemes =
+    "sqlite"
 #ifdef OUTBOX_HAS_POSTGRES
-constexpr std::string_view own_prefix = "outbox.";
-constexpr std::string_view schemes = "sqlite, memory and postgresql";
-#else
-constexpr std::string_view schemes = "sqlite and memory";
+    ", postgresql"
 #endif
+#ifdef OUTBOX_HAS_MYSQL
+    ", mysql"
+#endif
+    " and memory";
 
 [[noreturn]] void refuse(std::string const& problem) { throw error::about(errc::invalid_option, "url", problem); }
 
@@ -82,49 +88,86 @@ std::shared_ptr<store> open_sqlite(std::string path, parameters const& given) {
   return sqlite::open(path, std::move(o));
 }
 
-#ifdef OUTBOX_HAS_POSTGRES
-// Our own parameters begin with "outbox."; the rest of the URL belongs to libpq.
-std::shared_ptr<store> open_postgres(std::string_view url) {
-  auto const question = std::min(url.find('?'), url.size());
-  std::string connection{url.substr(0, question)};
-  auto query = url.substr(std::min(question + 1, url.size()));
-  std::string ours;
-  char separator = '?';
-  while (!query.empty()) {
-    auto const end = std::min(query.find('&'), query.size());
-    auto const one = query.substr(0, end);
-    query.remove_prefix(std::min(end + 1, query.size()));
-    if (one.starts_with(own_prefix)) {
-      ours += (ours.empty() ? "" : "&") + std::string{one.substr(own_prefix.size())};
-    } else {
-      connection += separator + std::string{one};
-      separator = '&';
+// The URL of a server. Our own parameters begin with "outbox."; the rest belongs to the client library.
+struct server_url {
+  explicit server_url(std::string_view url) {
+    constexpr std::string_view own_prefix = "outbox.";
+    auto const question = std::min(url.find('?'), url.size());
+    connection = url.substr(0, question);
+    auto query = url.substr(std::min(question + 1, url.size()));
+    std::string own;
+    char separator = '?';
+    while (!query.empty()) {
+      auto const end = std::min(query.find('&'), query.size());
+      auto const one = query.substr(0, end);
+      query.remove_prefix(std::min(end + 1, query.size()));
+      if (one.starts_with(own_prefix)) {
+        own += (own.empty() ? "" : "&") + std::string{one.substr(own_prefix.size())};
+      } else {
+        connection += separator + std::string{one};
+        separator = '&';
+      }
     }
+    ours = parse_parameters(own);
   }
+
+  std::string connection;
+  parameters ours;
+};
+
+// The options that all stores on a server have. False if it is none of them.
+template <class Options>
+[[maybe_unused]] bool read_server_option(Options& o, std::string const& name, std::string const& value) {
+  if (name == "table") {
+    o.table = value;
+  } else if (name == "connections") {
+    o.connections = static_cast<std::size_t>(number(name, value));
+  } else if (name == "timeout") {
+    o.timeout = std::chrono::milliseconds{number(name, value)};
+  } else if (name == "migrate") {
+    o.migrate = number(name, value) != 0;
+  } else if (name == "done_rows") {
+    o.done_rows = done_rows_of(value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+#ifdef OUTBOX_HAS_POSTGRES
+std::shared_ptr<store> open_postgres(std::string_view text) {
+  server_url const url{text};
   postgres::options o;
-  for (auto const& [name, value] : parse_parameters(ours)) {
-    if (name == "table") {
-      o.table = value;
-    } else if (name == "schema") {
+  for (auto const& [name, value] : url.ours) {
+    if (read_server_option(o, name, value)) continue;
+    if (name == "schema") {
       o.schema = value;
-    } else if (name == "connections") {
-      o.connections = static_cast<std::size_t>(number(name, value));
-    } else if (name == "timeout") {
-      o.timeout = std::chrono::milliseconds{number(name, value)};
-    } else if (name == "migrate") {
-      o.migrate = number(name, value) != 0;
     } else if (name == "ordered") {
       o.ordered = number(name, value) != 0;
     } else if (name == "notify") {
       o.notify = number(name, value) != 0;
-    } else if (name == "done_rows") {
-      o.done_rows = done_rows_of(value);
     } else {
       refuse("has the unknown parameter 'outbox." + name +
              "'; postgresql knows outbox.table, schema, connections, timeout, migrate, ordered, notify and done_rows");
     }
   }
-  return postgres::open(connection, std::move(o));
+  return postgres::open(url.connection, std::move(o));
+}
+#endif
+
+#ifdef OUTBOX_HAS_MYSQL
+std::shared_ptr<store> open_mysql(std::string_view text) {
+  server_url const url{text};
+  mysql::options o;
+  for (auto const& [name, value] : url.ours) {
+    if (read_server_option(o, name, value)) continue;
+    if (name != "database") {
+      refuse("has the unknown parameter 'outbox." + name +
+             "'; mysql knows outbox.table, database, connections, timeout, migrate and done_rows");
+    }
+    o.database = value;
+  }
+  return mysql::open(url.connection, std::move(o));
 }
 #endif
 
@@ -132,10 +175,15 @@ std::shared_ptr<store> open_postgres(std::string_view url) {
 
 std::shared_ptr<store> open_store(std::string_view url) {
   auto const colon = url.find(':');
-  if (colon == std::string_view::npos) refuse("has no scheme: write sqlite:path/to/file.db or memory:");
   auto const scheme = url.substr(0, colon);
+  // What else stands there is not shown: it may be a part of a password.
+  bool const named = scheme.find_first_of("/@?#%&=[] \\'\"") == std::string_view::npos;
+  if (colon == std::string_view::npos || !named) refuse("has no scheme: write sqlite:path/to/file.db or memory:");
 #ifdef OUTBOX_HAS_POSTGRES
   if (scheme == "postgresql" || scheme == "postgres") return open_postgres(url);
+#endif
+#ifdef OUTBOX_HAS_MYSQL
+  if (scheme == "mysql" || scheme == "mariadb") return open_mysql(url);
 #endif
   auto rest = url.substr(colon + 1);
   auto const question = std::min(rest.find('?'), rest.size());

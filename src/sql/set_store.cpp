@@ -35,8 +35,11 @@ constexpr milliseconds wait_for_earlier{20};
 // So many delivered rows of one claim get a statement of their own, which needs no join.
 constexpr std::size_t worth_a_statement = 20;
 
-// A serialization failure or a deadlock: the same transaction may succeed the next time.
-bool is_conflict(error const& e) noexcept { return e.sqlstate() == "40001" || e.sqlstate() == "40P01"; }
+// A serialization failure, a deadlock, or a lock that was waited for too long: the same transaction may succeed the
+// next time.
+bool is_conflict(error const& e) noexcept {
+  return e.sqlstate() == "40001" || e.sqlstate() == "40P01" || e.sqlstate() == "HYT00";
+}
 
 template <class F>
 void retrying(F&& f) {
@@ -93,14 +96,14 @@ row_chooser::row_chooser(claim_request const& request, std::size_t window, std::
                          claim_reply& reply) noexcept
     : request_{request}, window_{window}, most_{most}, reply_{reply}, filter_{request, reply} {}
 
-bool row_chooser::see(claim_filter::candidate const& row, bool nothing_earlier) {
+bool row_chooser::see(claim_filter::candidate const& row, more const& also) {
   using choice = claim_filter::choice;
   ++seen_;
   if (chosen_.size() == most_) {
     reply_.more = true;
     return stop();
   }
-  if (request_.in_order && !nothing_earlier) {
+  if (request_.in_order && !also.nothing_earlier) {
     reply_.next_due = reply_.now + wait_for_earlier;
     return stop();
   }
@@ -113,6 +116,7 @@ bool row_chooser::see(claim_filter::candidate const& row, bool nothing_earlier) 
     case choice::take:
       chosen_.ids.emplace_back(row.id);
       chosen_.types.emplace_back(row.event_type);
+      chosen_.locators.push_back(also.locator);
       break;
   }
   return true;
@@ -130,11 +134,24 @@ void settle_group::add(std::size_t index, settlement const& s) {
   indexes.push_back(index);
   id.emplace_back(s.row.id);
   token.emplace_back(s.row.token);
+  locator.push_back(s.row.locator);
   progress.push_back(or_nothing(s.progress));
   error.push_back(s.outcome == outcome::defer ? or_nothing(s.error) : optional_text{s.error});
   delay.push_back(microseconds{s.delay}.count());
   counted.push_back(s.counted);
   leaves.push_back(s.key.empty() ? 0 : 1);
+}
+
+void settle_group::add_from(settle_group const& other, std::size_t i) {
+  indexes.push_back(other.indexes[i]);
+  id.push_back(other.id[i]);
+  token.push_back(other.token[i]);
+  locator.push_back(other.locator[i]);
+  progress.push_back(other.progress[i]);
+  error.push_back(other.error[i]);
+  delay.push_back(other.delay[i]);
+  counted.push_back(other.counted[i]);
+  leaves.push_back(other.leaves[i]);
 }
 
 void settle_group::apply(std::string_view row_id, std::vector<bool>& applied) const {
@@ -238,7 +255,8 @@ void set_store::take(connection& c, claim_request const& request, chosen_rows co
     std::string malformed;
     auto v = read_row(r, malformed);
     auto const at = place.at(v.event.id());
-    rows[at].emplace(spi::claim_of(std::move(v), request.token, 0, std::move(malformed)));
+    auto const number = v.seq;
+    rows[at].emplace(spi::claim_of(std::move(v), request.token, number, std::move(malformed)));
     return true;
   });
   reply.dead = chosen.dead;

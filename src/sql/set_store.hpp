@@ -23,9 +23,10 @@ using optional_text = std::optional<std::string_view>;
 
 /// The rows that a claim wants. They are locked.
 struct chosen_rows {
-  std::vector<std::string> ids;    ///< In the order of the claim.
-  std::vector<std::string> types;  ///< One for each id.
-  std::vector<dead_row> dead;      ///< To be made DEAD.
+  std::vector<std::string> ids;        ///< In the order of the claim.
+  std::vector<std::string> types;      ///< One for each id.
+  std::vector<std::int64_t> locators;  ///< One for each id, as the look told it.
+  std::vector<dead_row> dead;          ///< To be made DEAD.
 
   [[nodiscard]] std::size_t size() const noexcept { return ids.size() + dead.size(); }
   [[nodiscard]] std::string const& first_id() const { return ids.empty() ? dead.front().id : ids.front(); }
@@ -41,9 +42,16 @@ class OUTBOX_SQL_EXPORT row_chooser {
   /// Tells the server's time of the claim. Called before the first row is shown.
   void begin(instant now) noexcept { reply_.now = now; }
 
-  /// Shows the next row in claim order. Returns false if no other row is wanted. `nothing_earlier` is false if a
-  /// transaction that is still open may commit a row that belongs before this one; only a claim in order asks.
-  bool see(claim_filter::candidate const& row, bool nothing_earlier = true);
+  /// What a database may tell of a row besides.
+  struct more {
+    /// False if a transaction that is still open may commit a row that belongs before this one; only a claim in order
+    /// asks.
+    bool nothing_earlier = true;
+    std::int64_t locator = 0;  ///< The database's own way to find the row.
+  };
+
+  /// Shows the next row in claim order. Returns false if no other row is wanted.
+  bool see(claim_filter::candidate const& row, more const& also);
 
   /// How wide the next look must be, because rows that must be left filled this one; 0 if this look was enough.
   [[nodiscard]] std::size_t finish();
@@ -72,10 +80,14 @@ struct OUTBOX_SQL_EXPORT settle_group {
   bool of_one = false;               ///< All are delivered, have the same token, and no progress.
   std::vector<std::size_t> indexes;  ///< Their places in the call.
   std::vector<optional_text> id, token, progress, error;
+  std::vector<std::int64_t> locator;         ///< The row's `seq` if a claim has told it, else 0.
   std::vector<std::int64_t> delay, counted;  ///< Delays in microseconds.
   std::vector<std::int64_t> leaves;          ///< 1: the row leaves the line of its key.
 
   void add(std::size_t index, settlement const& s);
+
+  /// Adds item `i` of another group.
+  void add_from(settle_group const& other, std::size_t i);
 
   /// Notes that the row with this id was settled.
   void apply(std::string_view row_id, std::vector<bool>& applied) const;

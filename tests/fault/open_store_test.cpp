@@ -19,6 +19,16 @@ std::string refusal(std::string const& url) {
   return "accepted";
 }
 
+std::string const schemes =
+    "sqlite"
+#ifdef OUTBOX_HAS_POSTGRES
+    ", postgresql"
+#endif
+#ifdef OUTBOX_HAS_MYSQL
+    ", mysql"
+#endif
+    " and memory";
+
 TEST(OpenStore, EachMemoryStoreIsNew) {
   auto const a = open_store("memory:");
   EXPECT_EQ(a->capabilities().kind, "memory");
@@ -40,11 +50,7 @@ TEST(OpenStore, SqliteTakesAPathAndOptions) {
 TEST(OpenStore, SaysWhatIsWrongWithTheUrl) {
   using ::testing::HasSubstr;
   EXPECT_THAT(refusal("shop.db"), HasSubstr("no scheme"));
-#ifdef OUTBOX_HAS_POSTGRES
-  EXPECT_THAT(refusal("oracle:x"), HasSubstr("'oracle'; this library was built with sqlite, memory and postgresql"));
-#else
-  EXPECT_THAT(refusal("oracle:x"), HasSubstr("'oracle'; this library was built with sqlite and memory"));
-#endif
+  EXPECT_THAT(refusal("oracle:x"), HasSubstr("'oracle'; this library was built with " + schemes));
   EXPECT_THAT(refusal("sqlite:"), HasSubstr("names no file"));
   EXPECT_THAT(refusal("sqlite:x?speed=11"), HasSubstr("unknown parameter 'speed'"));
   EXPECT_THAT(refusal("sqlite:x?table"), HasSubstr("not name=value"));
@@ -56,6 +62,40 @@ TEST(OpenStore, SaysWhatIsWrongWithTheUrl) {
   EXPECT_THAT(refusal("memory:x"), HasSubstr("takes nothing"));
   EXPECT_THAT(refusal("sqlite:x?table=a;drop"), HasSubstr("letters, digits and underscores"));
 }
+
+// A part of a URL that was cut off may be a password.
+TEST(OpenStore, WhatIsNoSchemeIsNotShown) {
+  for (std::string const url :
+       {"bob/s3cret@host:1/x", "s3cret@host:3306/x", "s3cret%2F:x", "?s3cret:x", "a b s3cret:x"}) {
+    EXPECT_THAT(refusal(url),
+                ::testing::AllOf(::testing::HasSubstr("no scheme"), ::testing::Not(::testing::HasSubstr("s3cret"))))
+        << url;
+  }
+}
+
+#ifdef OUTBOX_HAS_MYSQL
+// No server is asked.
+TEST(OpenStore, SaysWhatIsWrongWithAUrlOfMysql) {
+  using ::testing::HasSubstr;
+  for (std::string const scheme : {"mysql", "mariadb"}) {
+    EXPECT_THAT(refusal(scheme + ":shop"), HasSubstr("mysql:// or mariadb://"));
+    EXPECT_THAT(refusal(scheme + "://h/d?speed=11"), HasSubstr("unknown parameter"));
+    EXPECT_THAT(refusal(scheme + "://h/d?outbox.speed=11"), HasSubstr("outbox.speed"));
+    EXPECT_THAT(refusal(scheme + "://h/d?outbox.table"), HasSubstr("not name=value"));
+    EXPECT_THAT(refusal(scheme + "://h/d?outbox.table=a&ssl=off&outbox.table=b"), HasSubstr("twice"));
+    EXPECT_THAT(refusal(scheme + "://h/d?outbox.timeout=soon"), HasSubstr("no number"));
+    EXPECT_THAT(refusal(scheme + "://h/d?outbox.timeout=1"), HasSubstr("timeout is 1 ms"));
+    EXPECT_THAT(refusal(scheme + "://h/d?outbox.connections=0"), HasSubstr("connections is 0"));
+    EXPECT_THAT(refusal(scheme + "://h/d?outbox.connections=101"), HasSubstr("connections is 101"));
+    EXPECT_THAT(refusal(scheme + "://h/d?outbox.done_rows=lose"), HasSubstr("keep or erase"));
+    EXPECT_THAT(refusal(scheme + "://h/d?outbox.table=a;drop"), HasSubstr("letters, digits and underscores"));
+    EXPECT_THAT(refusal(scheme + "://h/d?outbox.schema=public"), HasSubstr("outbox.schema"));
+    EXPECT_THAT(refusal(scheme + "://h:x/d"), HasSubstr("port"));
+    EXPECT_THAT(refusal(scheme + "://bob:s3cret/@h/d?outbox.table=t"),
+                ::testing::AllOf(HasSubstr("%2F"), ::testing::Not(HasSubstr("s3cret"))));
+  }
+}
+#endif
 
 TEST(OpenStore, AFileThatCannotBeOpenedIsNamedInTheError) {
   try {

@@ -1,0 +1,160 @@
+#include "mysql/migrate.hpp"
+
+#include <outbox/error.hpp>
+
+#include "mysql/adopt.hpp"
+#include "mysql/connector.hpp"
+#include "mysql/dispatch_lock.hpp"
+#include "sql/schema.hpp"
+#include "sql/table_name.hpp"
+
+namespace outbox::inline v0::mysql {
+namespace {
+
+sql::layout layout_of(std::string const& table, std::string const& database) {
+  return {.table = table, .schema = database, .quote = '`'};
+}
+
+bool exists(sql::connection& c, std::string const& table, std::string const& database) {
+  return c.any("SELECT 1 FROM information_schema.tables WHERE table_schema = ?1 AND table_name = ?2",
+               {std::string_view{database}, std::string_view{table}});
+}
+
+std::string companion(std::string const& table, std::string_view suffix) {
+  return (table == "outbox_event" ? "outbox" : table) + std::string{suffix};
+}
+
+// 0 if the table does not have this library's schema.
+int version_of(driver& d, std::string const& table, std::string const& database) {
+  if (!exists(d, companion(table, "_meta"), database)) return 0;
+  return sql::read_schema_version(d, layout_of(table, database));
+}
+
+// Runs the schema from `from` on.
+void run_schema(driver& d, std::string_view from, std::string const& table, std::string const& database,
+                server const& s) {
+  constexpr std::string_view default_collation = "utf8mb4_nopad_bin";
+  std::string text{from.substr(0, from.rfind(';'))};
+  for (auto at = text.find(default_collation); at != std::string::npos;
+       at = text.find(default_collation, at + s.collation.size())) {
+    text.replace(at, default_collation.size(), s.collation);
+  }
+  d.send(sql_text{{}} << sql::with_table(text, table, database, '`'));
+}
+
+// Held until it is given back or the session ends.
+class migration_lock {
+ public:
+  migration_lock(driver& d, std::string const& table, std::string const& database, milliseconds timeout)
+      : d_{d}, name_{lock_name(d, "migrate", database + "." + table)} {
+    auto const seconds = std::chrono::ceil<std::chrono::seconds>(timeout).count();
+    if (!d_.ask<bool>("SELECT get_lock(?1, ?2)", {std::string_view{name_}, std::int64_t{seconds}}).value_or(false)) {
+      throw error{errc::unavailable, "another process is changing the schema of table '" + table + "'"};
+    }
+  }
+  migration_lock(migration_lock const&) = delete;
+  migration_lock& operator=(migration_lock const&) = delete;
+  ~migration_lock() {
+    try {
+      d_.execute("DO release_lock(?1)", {std::string_view{name_}});
+    } catch (error const&) {  // NOLINT(bugprone-empty-catch): the end of the session gives it back
+    }
+  }
+
+ private:
+  driver& d_;
+  std::string name_;
+};
+
+// If a user may not make the change, the error says what it needs.
+template <class F>
+void changing(MYSQL* c, std::string const& doing, F&& change) {
+  try {
+    change();
+  } catch (error const& e) {
+    auto const number = mysql_errno(c);
+    auto const text = doing + ": " + e.what();
+    if (number != code::access_denied_to_table && number != code::access_denied_to_database &&
+        number != code::access_denied_to_column) {
+      throw error{e.code(), text, std::string{e.sqlstate()}};
+    }
+    throw error{e.code(),
+                text +
+                    "; the user needs CREATE, ALTER, INDEX, DROP and LOCK TABLES on the database, or another user must "
+                    "call outbox::mysql::migrate() and this one open with .migrate = false",
+                std::string{e.sqlstate()}};
+  }
+}
+
+}  // namespace
+
+void check_options(options const& o) {
+  sql::check_table_name(o.table);
+  auto const range = [](char const* field, auto value, auto least, auto most, char const* unit) {
+    if (value >= least && value <= most) return;
+    throw error::about(errc::invalid_option, field,
+                       "is " + std::to_string(value) + unit + ", allowed are " + std::to_string(least) + " to " +
+                           std::to_string(most) + unit);
+  };
+  range("connections", o.connections, std::size_t{1}, std::size_t{100}, "");
+  range("timeout", o.timeout.count(), milliseconds::rep{100}, milliseconds::rep{600'000}, " ms");
+}
+
+std::string resolve_database(MYSQL* c, options const& o) {
+  driver d{c};
+  if (o.database.empty()) {
+    auto current = d.ask<std::string>("SELECT database()");
+    if (!current) {
+      throw error::about(errc::invalid_option, "database", "is not set, and the connection names none either");
+    }
+    return *current;
+  }
+  std::string_view const wanted = o.database;
+  auto found =
+      d.ask<std::string>("SELECT schema_name FROM information_schema.schemata WHERE schema_name = ?1", {wanted});
+  if (!found) throw error::about(errc::invalid_option, "database", "'" + o.database + "' does not exist");
+  return *found;
+}
+
+migration migrate_connection(MYSQL* c, options const& o, std::string const& database, server const& s) {
+  driver d{c};
+  migration report;
+  migration_lock const lock{d, o.table, database, o.timeout};
+  auto const version = version_of(d, o.table, database);
+  sql::refuse_newer_schema(d, layout_of(o.table, database), version);
+  if (version != 0) return report;
+  auto const where = "table '" + o.table + "' in database '" + database + "'";
+  auto const have = columns_of(d, o.table, database);
+  if (have.empty()) {
+    changing(c, "cannot create " + where, [&] { run_schema(d, schema_sql, o.table, database, s); });
+    report.change = migration::kind::created;
+    return report;
+  }
+  check_adoptable(d, o.table, database, have);
+  changing(c, "cannot adopt " + where, [&] {
+    adopt(d, o, database, s, have, report);
+    run_schema(d, schema_sql.substr(schema_sql.find("CREATE TABLE IF NOT EXISTS outbox_node")), o.table, database, s);
+  });
+  report.change = migration::kind::adopted;
+  return report;
+}
+
+std::string check_schema(MYSQL* c, std::string const& table, std::string const& database) {
+  driver d{c};
+  auto const version = version_of(d, table, database);
+  auto const where = "'" + table + "' in database '" + database + "'";
+  sql::refuse_newer_schema(d, layout_of(table, database), version);
+  sql::refuse_older_schema(version, where, "outbox::mysql::migrate()");
+  if (!exists(d, table, database)) sql::refuse("table " + where + " is gone; its companions are there");
+  auto id = d.ask<std::string>(table_id_sql(sql::with_table("outbox_meta", table, database, '`')));
+  if (!id) sql::refuse("the companion of table '" + table + "' has no table_id: it was changed by hand");
+  return *id;
+}
+
+migration migrate(std::string const& url, options const& o) {
+  check_options(o);
+  auto const c = connector{url, o.connect}.open_for_changes(o.timeout);
+  return migrate_connection(c.get(), o, resolve_database(c.get(), o), look_at_server(c.get()));
+}
+
+}  // namespace outbox::inline v0::mysql
