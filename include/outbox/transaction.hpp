@@ -130,8 +130,10 @@ template <class Tx>
 [[nodiscard]] transaction_ref join(Tx&& tx) {
   static_assert(joinable<Tx>,
                 "outbox cannot join this: pass a transaction, not a connection or a nontransaction, and include the "
-                "header that joins it (<outbox/sqlite.hpp>, <outbox/postgres.hpp>, <outbox/adapt/pqxx.hpp>), or "
-                "specialise outbox::transaction_traits<Tx>");
+                "header that joins it (<outbox/sqlite.hpp>, <outbox/postgres.hpp>, <outbox/mysql.hpp>, "
+                "<outbox/adapt/pqxx.hpp>); with <outbox/adapt/soci.hpp>, <outbox/adapt/sqlitecpp.hpp> and "
+                "<outbox/adapt/qt.hpp> pass the session or the database that is in a transaction; or specialise "
+                "outbox::transaction_traits<Tx>");
   if constexpr (joinable<Tx>) {
     return transaction_traits<std::remove_cvref_t<Tx>>::join(tx);
   } else {
