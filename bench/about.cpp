@@ -10,6 +10,7 @@
 #include <memory>
 #include <thread>
 
+#include "mysql_by_hand.hpp"
 #include "postgres_by_hand.hpp"
 
 namespace bench {
@@ -47,17 +48,18 @@ std::string commit() {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> about_this_run(settings const& s, bool with_postgres) {
+std::vector<std::pair<std::string, std::string>> about_this_run(settings const& s, servers_used used) {
   std::vector<std::pair<std::string, std::string>> all{
       {"date", today()},
       {"processor", processor() + ", " + std::to_string(std::thread::hardware_concurrency()) + " cores"},
       {"kernel", kernel()},
       {"sqlite", sqlite3_libversion()},
   };
-  if (with_postgres) {
+  if (used.postgres) {
     auto const version = pg::client{pg::server().connection()}.ask("SHOW server_version");
     all.emplace_back("postgres", version.substr(0, version.find(' ')));
   }
+  if (used.mysql) all.emplace_back("mysql", my::client{}.ask("SELECT version()"));
   if (auto const id = commit(); !id.empty()) all.emplace_back("commit", id);
   all.emplace_back("rounds", std::to_string(s.rounds));
   if (s.scale != 1) all.emplace_back("scale", std::to_string(s.scale).substr(0, 5));

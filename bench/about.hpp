@@ -9,7 +9,11 @@
 
 namespace bench {
 
-/// `with_postgres`: asks the benchmark's server for its version.
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> about_this_run(settings const& s, bool with_postgres);
+/// The servers that the run has started: they are asked for their versions.
+struct servers_used {
+  bool postgres = false, mysql = false;
+};
+
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> about_this_run(settings const& s, servers_used used);
 
 }  // namespace bench

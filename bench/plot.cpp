@@ -174,13 +174,15 @@ std::string plot(report const& r, std::string const& database, std::vector<row> 
 std::vector<std::string> write_plots(report const& r, std::string const& directory) {
   std::filesystem::create_directories(directory);
   std::vector<std::string> paths;
-  for (std::string const database : {"sqlite", "postgres"}) {
-    auto const rows = those(r.rows, [&](row const& x) {
-      return x.name.starts_with(database + ".") || (database == "sqlite" && x.name.starts_with("rss."));
+  std::pair<std::string, std::string> const databases[] = {
+      {"sqlite", "SQLite"}, {"postgres", "PostgreSQL"}, {"mysql", "MariaDB"}};
+  for (auto const& [database, title] : databases) {
+    auto const rows = those(r.rows, [&, &name = database](row const& x) {
+      return x.name.starts_with(name + ".") || (name == "sqlite" && x.name.starts_with("rss."));
     });
     if (rows.empty()) continue;
     paths.push_back((std::filesystem::path{directory} / ("bench-" + database + ".svg")).string());
-    std::ofstream{paths.back()} << plot(r, database == "sqlite" ? "SQLite" : "PostgreSQL", rows);
+    std::ofstream{paths.back()} << plot(r, title, rows);
   }
   return paths;
 }

@@ -22,11 +22,8 @@ int run_probe(std::string const& name, std::vector<std::string> const& arguments
     return 0;
   }
   std::map<std::string, std::function<void(std::vector<std::string> const&)>> const known{
-      {"drain", drain_probe},
-      {"postgres.node", postgres_node_probe},
-      {"postgres.loop", postgres_loop_probe},
-      {"sqlite.node", sqlite_node_probe},
-      {"sqlite.loop", sqlite_loop_probe},
+      {"drain", drain_probe},           {"postgres.node", postgres_node_probe}, {"postgres.loop", postgres_loop_probe},
+      {"mysql.node", mysql_node_probe}, {"sqlite.node", sqlite_node_probe},     {"sqlite.loop", sqlite_loop_probe},
   };
   auto const found = known.find(name);
   if (found == known.end()) return 2;

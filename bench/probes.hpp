@@ -17,6 +17,7 @@ void memory_probe(std::string const& name, std::string const& directory);
 void drain_probe(std::vector<std::string> const& arguments);
 void postgres_node_probe(std::vector<std::string> const& arguments);
 void postgres_loop_probe(std::vector<std::string> const& arguments);
+void mysql_node_probe(std::vector<std::string> const& arguments);
 void sqlite_node_probe(std::vector<std::string> const& arguments);
 void sqlite_loop_probe(std::vector<std::string> const& arguments);
 

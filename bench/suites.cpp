@@ -14,10 +14,12 @@ suite duplicates(std::string const& database, delivery_ledger const& ledger) {
 
 }  // namespace
 
-std::vector<suite> all_suites(settings const& s, delivery_ledger& on_sqlite, delivery_ledger& on_postgres) {
+std::vector<suite> all_suites(settings const& s, delivery_ledger& on_sqlite, delivery_ledger& on_postgres,
+                              delivery_ledger& on_mysql) {
   using outbox::done_rows;
   auto& lite = on_sqlite;
   auto& pg = on_postgres;
+  auto& my = on_mysql;
   return {
       {{"sqlite.write.1", "sqlite.write.1.normal"}, [&] { return sqlite_write(s); }},
       {{"sqlite.write_all.100"}, [&] { return sqlite_write_all(s); }},
@@ -51,6 +53,15 @@ std::vector<suite> all_suites(settings const& s, delivery_ledger& on_sqlite, del
       {{"postgres.claim"}, [&] { return postgres_claims(s); }},
       {{"postgres.wal_bytes_per_event"}, [&] { return postgres_wal(s, pg); }},
       duplicates("postgres", pg),
+      {{"mysql.write"}, [&] { return mysql_write(s); }},
+      {{"mysql.write_all.100"}, [&] { return mysql_write_all(s); }},
+      {{"mysql.end_to_end", "mysql.commits_per_event"}, [&] { return mysql_end_to_end(s, my); }},
+      {{"mysql.cold_drain"}, [&] { return mysql_cold_drain(s, my, done_rows::keep); }},
+      {{"mysql.cold_drain.erase"}, [&] { return mysql_cold_drain(s, my, done_rows::erase); }},
+      {{"mysql.hot_latency.p50", "mysql.hot_latency.p99"}, [&] { return mysql_hot_latency(s, my); }},
+      {{"mysql.cross_latency.p50", "mysql.cross_latency.p99"}, [&] { return mysql_cross_latency(s); }},
+      {{"mysql.claim"}, [&] { return mysql_claims(s); }},
+      duplicates("mysql", my),
   };
 }
 

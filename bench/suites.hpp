@@ -18,13 +18,18 @@ struct suite {
   std::vector<std::string> names;
   std::function<rows()> run;
 
-  /// "sqlite" or "postgres"; the figures of memory are of a node on SQLite.
-  [[nodiscard]] std::string database() const { return names.front().starts_with("postgres") ? "postgres" : "sqlite"; }
+  /// "sqlite", "postgres" or "mysql"; the figures of memory are of a node on SQLite.
+  [[nodiscard]] std::string database() const {
+    for (auto const* const name : {"postgres", "mysql"}) {
+      if (names.front().starts_with(name)) return name;
+    }
+    return "sqlite";
+  }
 };
 
 /// All of them, in the order of the report. Deliveries of each database are counted in its ledger.
-[[nodiscard]] std::vector<suite> all_suites(settings const& s, delivery_ledger& on_sqlite,
-                                            delivery_ledger& on_postgres);
+[[nodiscard]] std::vector<suite> all_suites(settings const& s, delivery_ledger& on_sqlite, delivery_ledger& on_postgres,
+                                            delivery_ledger& on_mysql);
 
 rows sqlite_write(settings const& s);
 rows sqlite_write_all(settings const& s);
@@ -50,6 +55,13 @@ rows postgres_cross_latency(settings const& s);
 rows postgres_idle(settings const& s);
 rows postgres_wal(settings const& s, delivery_ledger& ledger);
 rows postgres_claims(settings const& s);
+rows mysql_write(settings const& s);
+rows mysql_write_all(settings const& s);
+rows mysql_end_to_end(settings const& s, delivery_ledger& ledger);
+rows mysql_cold_drain(settings const& s, delivery_ledger& ledger, outbox::done_rows done);
+rows mysql_hot_latency(settings const& s, delivery_ledger& ledger);
+rows mysql_cross_latency(settings const& s);
+rows mysql_claims(settings const& s);
 rows memory_use(settings const& s);
 
 /// The same payload everywhere.
