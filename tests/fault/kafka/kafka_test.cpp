@@ -1,0 +1,345 @@
+// Kafka over real TCP: what arrives, and what the errors of a cluster mean to events.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <librdkafka/rdkafka.h>
+
+#include <mutex>
+#include <outbox/memory.hpp>
+#include <outbox/outbox.hpp>
+#include <outbox/sinks/kafka.hpp>
+#include <outbox/spi/store.hpp>
+
+#include "support/kafka_cluster.hpp"
+#include "support/kafka_proxy.hpp"
+#include "support/waiting.hpp"
+
+namespace outbox {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+// Reports of messages that a test publishes without a node.
+class reports {
+ public:
+  [[nodiscard]] publish_report next(std::string const& id) { return publish_report{std::make_unique<slot>(*this, id)}; }
+  bool reach(std::size_t n) {
+    return eventually([&] {
+      std::lock_guard const lock{mutex_};
+      return all_.size() >= n;
+    });
+  }
+  published of(std::string const& id) {
+    std::lock_guard const lock{mutex_};
+    return all_.at(id);
+  }
+  int count(published::how what) {
+    std::lock_guard const lock{mutex_};
+    return static_cast<int>(std::ranges::count(all_, what, [](auto const& one) { return one.second.what; }));
+  }
+
+ private:
+  class slot final : public detail::report_slot {
+   public:
+    slot(reports& r, std::string id) : to_{r}, id_{std::move(id)} {}
+    void report(published&& p) noexcept override {
+      std::lock_guard const lock{to_.mutex_};
+      to_.all_.emplace(id_, std::move(p));
+    }
+
+   private:
+    reports& to_;
+    std::string id_;
+  };
+  std::mutex mutex_;
+  std::map<std::string, published> all_;
+};
+
+class Kafka : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (auto const why = why_no_kafka(); !why.empty()) GTEST_SKIP() << why;
+  }
+
+  // A topic of its own, so that a cluster that runs elsewhere can be used twice.
+  std::string topic = "outbox-test-" + new_event_id();
+  kafka_cluster cluster;
+  reports told;
+
+  kafka::options options() {
+    return {.bootstrap_servers = cluster.addresses(), .message_timeout = 20s, .log = nullptr};
+  }
+  void send(sink& to, std::string const& id, std::string payload = "", publish_options o = {}) {
+    o.topic = topic;
+    auto e = event::bytes("t", payload.empty() ? id : std::move(payload), "text/plain",
+                          {.id = id, .aggregate = {"a", id}}, {.payload_bytes = 8U << 20U});
+    to.publish(envelope{o}.make(e), told.next(id), std::chrono::steady_clock::now() + 30s);
+  }
+};
+
+TEST_F(Kafka, AMessageCarriesTheEvent) {
+  if (cluster.is_mock()) cluster.topic(topic, 4);
+  auto const to = kafka::open(options());
+  auto const payload = std::string{"{ \"bytes\" :\t1 }\n\xff\xfe", 19};
+  auto const e = event::bytes("order.placed", payload, "application/x",
+                              {.id = "e1",
+                               .aggregate = {"order", "42"},
+                               .tenant = "acme",
+                               .headers = {{"traceparent", "00-aa-bb-01"}},
+                               .occurred_at = instant{std::chrono::sys_days{std::chrono::year{2030} / 1 / 31}}});
+  to->publish(envelope{{.topic = topic, .partition = "3"}}.make(e), told.next("e1"), steady_time::max());
+  ASSERT_TRUE(told.reach(1));
+  EXPECT_EQ(told.of("e1").what, published::how::stored) << told.of("e1").reason;
+  auto const all = cluster.messages(topic);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].payload, payload) << "byte for byte";
+  EXPECT_EQ(all[0].key, "42");
+  EXPECT_EQ(all[0].partition, 3);
+  EXPECT_EQ(all[0].headers,
+            "event_id=e1,event_type=order.placed,aggregate_type=order,aggregate_id=42,tenant=acme,"
+            "occurred_at=2030-01-31T00:00:00.000000Z,content_type=application/x,traceparent=00-aa-bb-01");
+}
+
+// The hashes are those that the tests of Kafka's own clients compare with.
+TEST_F(Kafka, KeysGoWhereJavaPutsThem) {
+  constexpr int partitions = 32;
+  if (cluster.is_mock()) cluster.topic(topic, partitions);
+  std::map<std::string, std::int32_t> const hashes = {{"21", -973932308},
+                                                      {"foobar", -790332482},
+                                                      {"a-little-bit-long-string", -985981536},
+                                                      {"a-little-bit-longer-string", -1486304829},
+                                                      {"abc", 479470107}};
+  auto const to = kafka::open(options());
+  for (auto const& [key, hash] : hashes) send(*to, key, key, {.key = key});
+  ASSERT_TRUE(told.reach(hashes.size()));
+  if (!cluster.is_mock()) GTEST_SKIP() << "the topic of a real cluster has another number of partitions";
+  for (auto const& m : cluster.messages(topic)) {
+    EXPECT_EQ(m.partition, (hashes.at(m.key) & 0x7fffffff) % partitions) << m.key;
+  }
+}
+
+TEST_F(Kafka, AMessageThatIsTooLargeIsRejected) {
+  auto o = options();
+  o.properties["message.max.bytes"] = "100000";
+  auto const to = kafka::open(o);
+  send(*to, "large", std::string(200'000, 'x'));
+  send(*to, "small");
+  ASSERT_TRUE(told.reach(2));
+  EXPECT_EQ(told.of("large").what, published::how::rejected);
+  EXPECT_THAT(told.of("large").reason, HasSubstr("MSG_SIZE_TOO_LARGE"));
+  EXPECT_EQ(told.of("small").what, published::how::stored);
+}
+
+TEST_F(Kafka, ErrorsOfTheEnvironmentAreNotThoseOfTheMessage) {
+  if (!cluster.is_mock()) GTEST_SKIP() << "errors are injected into the mock only";
+  struct one {
+    int code;
+    published::how what;
+  };
+  for (auto const& [code, what] : {one{RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, published::how::unavailable},
+                                   one{RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, published::how::unavailable},
+                                   one{RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, published::how::rejected},
+                                   one{RD_KAFKA_RESP_ERR_INVALID_RECORD, published::how::rejected},
+                                   one{RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, published::how::stored},
+                                   one{RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT, published::how::stored}}) {
+    kafka_cluster own;
+    auto const to = kafka::open({.bootstrap_servers = own.addresses(), .message_timeout = 20s, .log = nullptr});
+    own.fail_produce(code, 1);
+    auto const id = "c" + std::to_string(code);
+    send(*to, id);
+    ASSERT_TRUE(eventually([&] { return to->health().in_flight == 0; }));
+    EXPECT_EQ(told.of(id).what, what) << code << ": " << told.of(id).reason;
+  }
+}
+
+TEST_F(Kafka, AClusterThatIsAwayIsUnavailableAndComesBack) {
+  if (!cluster.is_mock()) GTEST_SKIP() << "the brokers of a real cluster are not to be stopped";
+  cluster.topic(topic, 1);
+  auto o = options();
+  o.message_timeout = 1s;
+  auto const to = kafka::open(o);
+  send(*to, "before");
+  ASSERT_TRUE(told.reach(1));
+  cluster.down(1);
+  send(*to, "away");
+  ASSERT_TRUE(told.reach(2));
+  EXPECT_NE(told.of("away").what, published::how::stored);
+  EXPECT_NE(told.of("away").what, published::how::rejected);
+  EXPECT_TRUE(eventually([&] { return !to->health().healthy; }));
+  cluster.up(1);
+  int n = 0;
+  EXPECT_TRUE(eventually([&] {
+    auto const id = "back" + std::to_string(n++);
+    send(*to, id);
+    return told.reach(2 + static_cast<std::size_t>(n)) && told.of(id).what == published::how::stored;
+  }));
+  EXPECT_TRUE(to->health().healthy);
+}
+
+TEST_F(Kafka, AFullQueueMakesTheCallerWait) {
+  auto o = options();
+  o.properties["queue.buffering.max.messages"] = "10";
+  o.properties["linger.ms"] = "0";
+  auto const to = kafka::open(o);
+  for (int i = 0; i < 500; ++i) send(*to, "e" + std::to_string(i));
+  ASSERT_TRUE(told.reach(500));
+  EXPECT_EQ(told.count(published::how::stored), 500);
+}
+
+TEST_F(Kafka, AFatalErrorMakesANewProducer) {
+  if (!cluster.is_mock()) GTEST_SKIP() << "errors are injected into the mock only";
+  cluster.topic(topic, 1);
+  auto const to = kafka::open(options());
+  send(*to, "before");
+  ASSERT_TRUE(told.reach(1));
+  cluster.fail_produce(RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, 3);
+  send(*to, "fatal");
+  ASSERT_TRUE(told.reach(2));
+  EXPECT_NE(told.of("fatal").what, published::how::stored) << told.of("fatal").reason;
+  int n = 0;
+  EXPECT_TRUE(eventually([&] {
+    auto const id = "after" + std::to_string(n++);
+    send(*to, id);
+    return told.reach(2 + static_cast<std::size_t>(n)) && told.of(id).what == published::how::stored;
+  })) << "it goes on with another producer";
+}
+
+TEST_F(Kafka, TheEndGivesUpWhatHasNoReport) {
+  if (!cluster.is_mock()) GTEST_SKIP() << "the brokers of a real cluster are not to be stopped";
+  cluster.down(1);
+  {
+    auto const to = kafka::open(options());
+    for (int i = 0; i < 20; ++i) send(*to, "e" + std::to_string(i));
+    EXPECT_FALSE(to->flush(std::chrono::steady_clock::now() + 10ms));
+  }
+  ASSERT_TRUE(told.reach(20));
+  EXPECT_EQ(told.count(published::how::unavailable), 20);
+}
+
+// Stored, and not acknowledged: the node tries again, the receiver may see it twice, and that is counted.
+TEST_F(Kafka, AReplyThatIsLostIsUnsure) {
+  if (!cluster.is_mock()) GTEST_SKIP() << "the proxy is for one broker";
+  cluster.topic(topic, 1);
+  kafka_proxy proxy{cluster.addresses()};
+  auto const to = kafka::open({.bootstrap_servers = proxy.address_text(), .message_timeout = 2s, .log = nullptr});
+  auto const store = memory::open();
+  multi_node_options o{.store = store, .log = nullptr};
+  o.listeners.on_any(publish(to, {.topic = topic}));
+  auto box = multi_node(std::move(o));
+  box.start();
+  auto const write = [&](std::string const& id) {
+    memory::transaction tx{*store};
+    box.writer().write(tx, "t", "\"" + id + "\"", {.id = id});
+    tx.commit();
+  };
+  write("first");
+  ASSERT_TRUE(eventually([&] { return store->inspect().counts().done == 1; })) << to->health().reason;
+  proxy.lose_next_reply();
+  write("doubtful");
+  ASSERT_TRUE(eventually([&] { return proxy.lost() && store->inspect().find("doubtful")->attempts == 1; }))
+      << store->inspect().find("doubtful")->last_error;
+  EXPECT_EQ(to->health().unsure, 1U);
+  EXPECT_THAT(store->inspect().find("doubtful")->last_error, HasSubstr("it may have been stored"));
+  proxy.heal();
+  EXPECT_TRUE(eventually([&] { return store->inspect().counts().done == 2; })) << to->health().reason;
+  box.stop();
+  auto const all = cluster.payloads(topic);
+  EXPECT_EQ(all.at("\"first\""), 1);
+  EXPECT_EQ(all.at("\"doubtful\""), 2) << "it was stored each time";
+}
+
+// Its messages do not keep it alive: it would end on its own thread.
+TEST_F(Kafka, ASinkMayEndBeforeItsMessagesHaveTheirReports) {
+  if (!cluster.is_mock()) GTEST_SKIP() << "the brokers of a real cluster are not to be stopped";
+  cluster.down(1);
+  std::weak_ptr<sink> ended;
+  auto const store = memory::open();
+  {
+    auto to = kafka::open(options());
+    ended = to;
+    multi_node_options o{.store = store, .log = nullptr};
+    o.stop_timeout = 0ms;
+    o.listeners.on_any(publish(std::move(to), {.topic = topic}));
+    auto box = multi_node(std::move(o));
+    box.start();
+    memory::transaction tx{*store};
+    box.writer().write(tx, "t", "1");
+    tx.commit();
+    ASSERT_TRUE(eventually([&] { return ended.lock()->health().in_flight == 1; }));
+  }
+  EXPECT_TRUE(ended.expired());
+  EXPECT_EQ(store->inspect().counts().pending(), 1U);
+}
+
+TEST(KafkaOptions, WhatWouldWeakenAPromiseIsRefusedByName) {
+  struct one {
+    std::map<std::string, std::string> properties;
+    std::string field, problem;
+  };
+  std::vector<one> const all = {
+      {{{"acks", "1"}}, "properties.acks", "cannot be set to '1'"},
+      {{{"request.required.acks", "0"}}, "properties.request.required.acks", "cannot be set to '0'"},
+      {{{"enable.idempotence", "false"}}, "properties.enable.idempotence", "retries"},
+      {{{"transactional.id", "x"}}, "properties.transactional.id", "cannot be set"},
+      {{{"delivery.report.only.error", "true"}}, "properties.delivery.report.only.error", "reported as stored"},
+      {{{"message.timeout.ms", "1"}}, "properties.message.timeout.ms", "message_timeout"},
+      {{{"bootstrap.servers", "x:1"}}, "properties.bootstrap.servers", "bootstrap_servers"},
+      {{{"test.mock.num.brokers", "1"}}, "properties.test.mock.num.brokers", "forgets"},
+      {{{"no.such.property", "1"}}, "properties.no.such.property", "not a property of librdkafka"},
+      {{{"linger.ms", "secret"}}, "properties.linger.ms", "does not take"},
+  };
+  for (auto const& w : all) {
+    try {
+      kafka::check({.bootstrap_servers = "x:1", .properties = w.properties});
+      ADD_FAILURE() << w.field << " was taken";
+    } catch (error const& e) {
+      EXPECT_EQ(e.code(), errc::invalid_option);
+      EXPECT_EQ(e.field(), w.field);
+      EXPECT_THAT(e.what(), HasSubstr(w.problem));
+      EXPECT_THAT(e.what(), ::testing::Not(HasSubstr("secret")));
+    }
+  }
+  EXPECT_NO_THROW(kafka::check({.bootstrap_servers = "x:1", .properties = {{"acks", "all"}, {"linger.ms", "20"}}}));
+  EXPECT_THROW(kafka::check({}), error);
+  EXPECT_THROW(kafka::check({.bootstrap_servers = "x:1", .message_timeout = 10ms}), error);
+}
+
+// A node and a cluster that fails now and then: nothing is lost, and nothing is there twice.
+TEST_F(Kafka, I1_EventsSurviveErrorsOfTheCluster) {
+  constexpr int events = 50'000;
+  if (cluster.is_mock()) cluster.topic(topic, 32);
+  auto const to = kafka::open(options());
+  auto const store = memory::open();
+  multi_node_options o{.store = store, .log = nullptr};
+  o.queue.cold = 5000;
+  o.listeners.on("t", publish(to, {.topic = topic}));
+  auto box = multi_node(std::move(o));
+  box.start();
+  auto const w = box.writer();
+  for (int i = 0; i < events;) {
+    std::vector<event> some;
+    for (int k = 0; k < 500; ++k, ++i) {
+      some.push_back(event::json("t", std::to_string(i), {.aggregate = {"a", std::to_string(i)}}));
+    }
+    memory::transaction tx{*store};
+    w.write_all(tx, some);
+    tx.commit();
+    if (!cluster.is_mock() || i % 5000 != 0) continue;
+    cluster.fail_produce(
+        i % 10000 == 0 ? RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS : RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, 3);
+    if (i % 20000 == 0) cluster.fail_produce(RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, 1);
+  }
+  EXPECT_TRUE(eventually([&] { return store->inspect().counts().done == events; }))
+      << store->inspect().counts().done << " done, " << store->inspect().counts().dead << " dead; "
+      << to->health().reason;
+  EXPECT_TRUE(box.stop(60s));
+  EXPECT_EQ(box.counters().dead, 0U);
+  auto const all = cluster.payloads(topic);
+  EXPECT_EQ(all.size(), static_cast<std::size_t>(events)) << "I1: none is lost";
+  std::uint64_t twice = 0;
+  for (auto const& [payload, n] : all) twice += static_cast<std::uint64_t>(n - 1);
+  EXPECT_LE(twice, to->health().unsure) << "only where it was reported";
+}
+
+}  // namespace
+}  // namespace outbox
