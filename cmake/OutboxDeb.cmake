@@ -5,11 +5,16 @@ set(CPACK_PACKAGE_NAME outbox)
 set(CPACK_PACKAGE_CONTACT "The outbox authors <outbox@packages.debian.org>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "transactional outbox for C++")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_COMPONENTS_ALL runtime development)
+set(CPACK_COMPONENTS_ALL runtime development tool relay)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+# The tool needs the libraries of the runtime package, which is not installed when its own package is made.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS)
+foreach(folder core sql memory sqlite postgres mysql open_store sinks sinks/kafka config)
+  list(APPEND CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/src/${folder})
+endforeach()
 set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
@@ -24,10 +29,26 @@ never for a transaction that rolled back.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME liboutbox-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${runtime_package} (= ${PROJECT_VERSION}), libsqlite3-dev, libpq-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${runtime_package} (= ${PROJECT_VERSION}), libsqlite3-dev, libpq-dev, libmariadb-dev, librdkafka-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS nlohmann-json3-dev)
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "What a program needs to be built with the outbox: headers, CMake package and
 pkg-config files.")
+
+set(CPACK_DEBIAN_TOOL_PACKAGE_NAME outbox)
+set(CPACK_DEBIAN_TOOL_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_TOOL_PACKAGE_DEPENDS "${runtime_package} (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_TOOL_DESCRIPTION "The program that delivers the events of outboxes. It publishes what services
+write to their tables, to Kafka or to a file, as a configuration says.")
+
+set(CPACK_DEBIAN_RELAY_PACKAGE_NAME outbox-relay)
+set(CPACK_DEBIAN_RELAY_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_RELAY_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_RELAY_PACKAGE_DEPENDS "outbox (>= ${PROJECT_VERSION}), systemd")
+set(CPACK_DEBIAN_RELAY_PACKAGE_SHLIBDEPS OFF)
+set(CPACK_DEBIAN_RELAY_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/relay/postinst
+  ${PROJECT_SOURCE_DIR}/packaging/relay/conffiles)
+set(CPACK_COMPONENT_RELAY_DESCRIPTION "Runs the outbox relay as a service of systemd, with a user of its own. It
+comes with a commented sample of the configuration.")
 
 # What every Debian package must carry.
 function(outbox_debian_papers component package)
@@ -40,6 +61,16 @@ function(outbox_debian_papers component package)
 endfunction()
 outbox_debian_papers(runtime ${runtime_package})
 outbox_debian_papers(development liboutbox-dev)
+outbox_debian_papers(tool outbox)
+outbox_debian_papers(relay outbox-relay)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/papers/man)
+execute_process(COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/packaging/outbox.1
+  OUTPUT_FILE ${PROJECT_BINARY_DIR}/papers/man/outbox.1.gz COMMAND_ERROR_IS_FATAL ANY)
+install(FILES ${PROJECT_BINARY_DIR}/papers/man/outbox.1.gz DESTINATION share/man/man1 COMPONENT tool)
+install(FILES ${PROJECT_SOURCE_DIR}/packaging/relay/outbox-relay.service DESTINATION /lib/systemd/system COMPONENT relay)
+install(FILES ${PROJECT_SOURCE_DIR}/packaging/relay/outbox-relay.sysusers DESTINATION /usr/lib/sysusers.d
+  RENAME outbox-relay.conf COMPONENT relay)
+install(FILES ${PROJECT_SOURCE_DIR}/packaging/relay/relay.toml DESTINATION /etc/outbox COMPONENT relay)
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/debian/liboutbox0.1.lintian-overrides
   DESTINATION share/lintian/overrides RENAME ${runtime_package} COMPONENT runtime)
 include(CPack)

@@ -1,0 +1,210 @@
+// Every setting of a configuration: its name, where its value goes, and what it may be. Names are those of the options.
+//
+// Each function is used twice: with a `reader`, which fills the options in, and with a `lister`, which makes the list
+// that the reference is compared with.
+#pragma once
+
+#include <map>
+#include <outbox/config.hpp>
+#include <outbox/options.hpp>
+#include <outbox/sinks/json_lines.hpp>
+
+#include "config/reader.hpp"
+
+namespace outbox::inline v0::configuration {
+
+enum class mode { none, single_node, multi_node, ordered, writer_only };
+
+struct route_data {
+  std::string event_type, aggregate_type, sink, listener;
+  route_options options;
+  publish_options message;
+  std::string where, path;  ///< Where the route stands, and its key: "routes[0]".
+};
+
+struct table_data {
+  std::string label;  ///< In the log and in errors: "table", or the name of one of several.
+  mode runs = mode::none;
+  std::string url;
+  node_options node;
+  std::optional<age_purge_options> age_purge;
+  std::vector<route_data> routes;
+  std::string where, path;  ///< Where the table stands, and its key: empty, or "tables[0]".
+};
+
+enum class sink_type { none, kafka, json_lines };
+
+/// Those of `kafka::options`, which is not there if the library was built without Kafka.
+struct kafka_data {
+  std::string bootstrap_servers{};
+  std::chrono::milliseconds message_timeout{30'000};
+  std::vector<std::pair<std::string, std::string>> properties{};
+};
+
+struct sink_data {
+  std::string name;
+  sink_type type = sink_type::none;
+  kafka_data kafka;
+  json_lines::options lines;
+  std::string where;
+};
+
+template <class R>
+void describe(R& r, backoff& b) {
+  r.field("base", b.base);
+  r.field("cap", b.cap);
+}
+
+template <class R>
+void describe(R& r, retry_policy& p) {
+  r.field("max_attempts", p.max_attempts);
+  r.section("backoff", [&](auto& inside) { describe(inside, p.backoff); });
+}
+
+template <class R>
+void describe(R& r, poll_options& o) {
+  r.field("every", o.every);
+  r.field("batch", o.batch);
+  r.field("max_batch", o.max_batch);
+  r.field("skip_recent", o.skip_recent);
+}
+
+template <class R>
+void describe(R& r, queue_options& o) {
+  r.field("hot", o.hot);
+  r.field("cold", o.cold);
+  r.field("bytes", o.bytes);
+}
+
+template <class R>
+void describe(R& r, lease_options& o) {
+  r.field("duration", o.duration);
+  r.field("max_crashes", o.max_crashes);
+}
+
+template <class R>
+void describe(R& r, purge_options& o) {
+  r.field("keep", o.keep);
+  r.field("batch", o.batch);
+  r.field("every", o.every);
+  r.field("done", o.done);
+  r.field("dead", o.dead);
+}
+
+template <class R>
+void describe(R& r, age_purge_options& o) {
+  r.field("keep", o.keep);
+  r.field("batch", o.batch);
+  r.field("every", o.every);
+}
+
+template <class R>
+void describe(R& r, event_limits& o) {
+  r.field("payload_bytes", o.payload_bytes);
+  r.field("header_count", o.header_count);
+  r.field("header_bytes", o.header_bytes);
+  r.field("json_depth", o.json_depth);
+}
+
+template <class R>
+void describe(R& r, route_data& d) {
+  r.field("event_type", d.event_type);
+  r.field("aggregate_type", d.aggregate_type);
+  r.field("sink", d.sink);
+  r.field("listener", d.listener);
+  r.field("name", d.options.name);
+  r.field("timeout", d.options.timeout);
+  r.field("max_in_flight", d.options.max_in_flight);
+  r.section("retry", d.options.retry, [](auto& inside, retry_policy& p) { describe(inside, p); });
+  r.field("topic", d.message.topic);
+  r.field("key", d.message.key);
+  r.field("partition", d.message.partition);
+  r.texts("headers", d.message.headers, false);
+  r.field("cloud_events", d.message.cloud_events);
+}
+
+// What a node has that delivers, in every mode.
+template <class R>
+void describe_delivery(R& r, table_data& t) {
+  static constexpr choice<unroutable> without_listener[] = {{"dead", unroutable::dead}, {"defer", unroutable::defer}};
+  static constexpr choice<stop_queued> at_stop[] = {{"deliver", stop_queued::deliver},
+                                                    {"release", stop_queued::release}};
+  auto& o = t.node;
+  r.field("name", o.name);
+  r.field("listener_timeout", o.listener_timeout);
+  r.one_of("unroutable", o.unroutable, without_listener);
+  r.field("stop_timeout", o.stop_timeout);
+  r.one_of("stop_queued", o.stop_queued, at_stop);
+  r.section("poll", [&](auto& inside) { describe(inside, o.poll); });
+  r.section("lease", [&](auto& inside) { describe(inside, o.lease); });
+  r.section("purge", o.purge, [](auto& inside, purge_options& p) { describe(inside, p); });
+  r.list("routes", [&](auto& inside) {
+    auto& one = t.routes.emplace_back();
+    one.where = inside.where();
+    one.path = inside.path();
+    describe(inside, one);
+  });
+}
+
+// What an `ordered` node does not have.
+template <class R>
+void describe_concurrency(R& r, table_data& t) {
+  r.field("workers", t.node.workers);
+  r.field("hot_path", t.node.hot_path);
+  r.section("retry", [&](auto& inside) { describe(inside, t.node.retry); });
+  r.section("queue", [&](auto& inside) { describe(inside, t.node.queue); });
+}
+
+template <class R>
+void describe(R& r, table_data& t) {
+  static constexpr choice<mode> modes[] = {{"single_node", mode::single_node},
+                                           {"multi_node", mode::multi_node},
+                                           {"ordered", mode::ordered},
+                                           {"writer_only", mode::writer_only}};
+  r.one_of("mode", t.runs, modes);
+  r.require("mode", "mode = \"multi_node\", \"single_node\", \"ordered\" or \"writer_only\"");
+  r.section("store", [&](auto& inside) {
+    inside.secret("url", t.url);
+    inside.require("url", "url = \"sqlite:shop.db\"");
+  });
+  r.require("store", "url = \"sqlite:shop.db\" under [store]");
+  r.section("limits", [&](auto& inside) { describe(inside, t.node.limits); });
+  if (t.runs == mode::writer_only) {
+    r.section("purge", t.age_purge, [](auto& inside, age_purge_options& p) { describe(inside, p); });
+    return;
+  }
+  describe_delivery(r, t);
+  if (t.runs != mode::ordered) describe_concurrency(r, t);
+}
+
+template <class R>
+void describe(R& r, sink_data& s) {
+  static constexpr choice<sink_type> types[] = {{"kafka", sink_type::kafka}, {"json_lines", sink_type::json_lines}};
+  r.one_of("type", s.type, types);
+  r.require("type", "type = \"kafka\" or \"json_lines\"");
+  if (s.type != sink_type::json_lines) {
+    r.field("bootstrap_servers", s.kafka.bootstrap_servers);
+    r.field("message_timeout", s.kafka.message_timeout);
+    r.texts("properties", s.kafka.properties, true);
+  }
+  if (s.type != sink_type::kafka) {
+    r.field("path", s.lines.path);
+    r.field("sync", s.lines.sync);
+  }
+}
+
+template <class R>
+void describe(R& r, relay_settings& s) {
+  static constexpr choice<log_level> levels[] = {{"debug", log_level::debug},
+                                                 {"info", log_level::info},
+                                                 {"warning", log_level::warning},
+                                                 {"error", log_level::error}};
+  static constexpr choice<log_form> forms[] = {{"logfmt", log_form::logfmt}, {"json", log_form::json}};
+  r.section("log", [&](auto& inside) {
+    inside.one_of("level", s.least, levels);
+    inside.one_of("format", s.form, forms);
+  });
+  r.section("http", [&](auto& inside) { inside.field("listen", s.http); });
+}
+
+}  // namespace outbox::inline v0::configuration

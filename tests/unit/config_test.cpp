@@ -1,0 +1,245 @@
+// Configurations: what is read, and what is said about a wrong one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <outbox/config.hpp>
+#include <outbox/memory.hpp>
+
+#include "support/temporary_directory.hpp"
+#include "support/waiting.hpp"
+
+namespace outbox {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using variables = std::map<std::string, std::string>;
+
+constexpr char const* good = R"(mode = "multi_node"
+[store]
+url = "memory:"
+[[routes]]
+event_type = "*"
+sink = "out"
+[sinks.out]
+type = "json_lines"
+)";
+
+config_source from(std::string text, variables v = {}) {
+  return {.file = "relay.toml", .text = std::move(text), .environment = std::move(v)};
+}
+
+std::vector<std::string> problems(std::string text, variables v = {}, config_extras with = {}) {
+  try {
+    static_cast<void>(config::read(from(std::move(text), std::move(v)), with));
+  } catch (config_error const& e) {
+    return e.problems();
+  }
+  return {};
+}
+
+// Every wrong configuration, and exactly what is said about it.
+TEST(Config, MistakesAreNamedWithTheirPlace) {
+  std::string const all = good;
+  struct one {
+    std::string text;
+    std::vector<std::string> said;
+  };
+  std::vector<one> const cases = {
+      {"mode = \"multi_node\"\nmode = 2",
+       {"relay.toml:2:8: this is not TOML: Error while parsing key-value pair: cannot redefine existing string "
+        "'mode'"}},
+      {"",
+       {"relay.toml: mode is missing: write mode = \"multi_node\", \"single_node\", \"ordered\" or \"writer_only\"",
+        "relay.toml: store is missing: write url = \"sqlite:shop.db\" under [store]"}},
+      {all + "[poll]\nevry = 5\n", {"relay.toml:10:1: unknown key 'poll.evry': did you mean 'every'?"}},
+      {all + "[pol]\nevery = 5\n", {"relay.toml:9:2: unknown key 'pol': did you mean 'poll'?"}},
+      {all + "[poll]\nevery = \"5 parsecs\"\n",
+       {"relay.toml:10:1: poll.every must be a duration, as in \"500ms\", \"5s\", \"2min\", \"1h\" or \"7d\", it is '5 "
+        "parsecs'"}},
+      {all + "[poll]\nbatch = true\n",
+       {"relay.toml:10:1: poll.batch must be a number up to 18446744073709551615, it is 'true'"}},
+      {all + "[poll]\nbatch = -1\n",
+       {"relay.toml:10:1: poll.batch must be a number up to 18446744073709551615, it is '-1'"}},
+      {all + "[purge]\ndone = \"yes\"\n", {"relay.toml:10:1: purge.done must be true or false, it is a text"}},
+      {"hot_path = \"x\"\n" + all, {"relay.toml:1:1: hot_path must be true or false, it is a text"}},
+      {"unroutable = \"dread\"\n" + all,
+       {"relay.toml:1:1: unroutable is 'dread', which is not one of dead, defer: did you mean 'dead'?"}},
+      {"poll = 3\n" + all, {"relay.toml:1:1: poll must be a table, it is an integer"}},
+      {all + "[[routes]]\nevent_type = \"a\"\nsink = \"aut\"\n",
+       {"relay.toml:11:1: routes[1].sink is 'aut', and there is none of that name: did you mean 'out'?"}},
+      {all + "[[routes]]\nevent_type = \"a\"\n",
+       {"relay.toml:9:1: routes[1].sink or listener is needed, and not both"}},
+      {all + "[[routes]]\nsink = \"out\"\n",
+       {"relay.toml:9:1: routes[1].event_type is missing: write a type, or \"*\""}},
+      {all + "[[routes]]\nevent_type = \"a\"\nsink = \"out\"\ntopic = \"{x}\"\n",
+       {"relay.toml:12:1: routes[1].topic has an unknown field '{x}': there are {id}, {type}, {aggregate_type}, "
+        "{aggregate_id}, "
+        "{tenant}, {ordering_key} and {header.NAME}"}},
+      {all + "[[routes]]\nevent_type = \"a\"\nsink = \"out\"\ntimeout = \"5s\"\n",
+       {"relay.toml:12:1: routes[1].timeout is 5s and must be longer than the 10s that sink 'out' may take for a "
+        "message"}},
+      {all + "[sinks.k]\ntype = \"kafka\"\n", {"relay.toml:9:8: sinks.k.bootstrap_servers is empty: write host:port"}},
+      {all + "[sinks.k]\ntype = \"kafka\"\nbootstrap_servers = \"h:1\"\nproperties = {acks = 1}\n",
+       {"relay.toml:12:15: sinks.k.properties.acks cannot be set to '1': an event is DONE when all in-sync replicas "
+        "have "
+        "it"}},
+      {all + "[poll]\nbatch = 100000\n", {"relay.toml:10:1: poll.batch is 100000, it must be 1 to 10000"}},
+      {"workers = 3\nmode = \"ordered\"\n[store]\nurl = \"memory:\"\n[[routes]]\nevent_type = \"*\"\nsink = \"out\"\n"
+       "[sinks.out]\ntype = \"json_lines\"\n",
+       {"relay.toml:1:1: unknown key 'workers'"}},
+  };
+  for (auto const& c : cases) EXPECT_EQ(problems(c.text), c.said) << c.text;
+}
+
+TEST(Config, AllMistakesAreSaidAtOnce) { EXPECT_EQ(problems("a = 1\nb = 2\n" + std::string{good}).size(), 2U); }
+
+TEST(Config, VariablesChangeAndAddSettings) {
+  auto const c = config::read(from(good, {{"OUTBOX_POLL__EVERY", "750ms"},
+                                          {"OUTBOX_WORKERS", "7"},
+                                          {"OUTBOX_HOT_PATH", "false"},
+                                          {"OUTBOX_ROUTES__0__TOPIC", "all"},
+                                          {"OUTBOX_LOG__FORMAT", "json"},
+                                          {"OUTBOX_DB", "x"},
+                                          {"OUTBOX_CONFIG", "x"},
+                                          {"OUTBOX_TEST_KAFKA", "x"},
+                                          {"PATH", "/bin"}}));
+  auto const text = c.summary();
+  EXPECT_THAT(text, HasSubstr("poll.every = 750ms\n"));
+  EXPECT_THAT(text, HasSubstr("workers = 7\n"));
+  EXPECT_THAT(text, HasSubstr("hot_path = false\n"));
+  EXPECT_THAT(text, HasSubstr("routes[0].topic = all\n"));
+  EXPECT_EQ(c.relay().form, log_form::json);
+}
+
+TEST(Config, WrongVariablesAreNamed) {
+  EXPECT_THAT(problems(good, {{"OUTBOX_POLL__EVRY", "1s"}}),
+              ElementsAre("environment variable OUTBOX_POLL__EVRY: unknown key 'poll.evry': did you mean 'every'?"));
+  EXPECT_THAT(problems(good, {{"OUTBOX_HOT_PATH", "maybe"}}),
+              ElementsAre("environment variable OUTBOX_HOT_PATH: hot_path must be true or false, it is 'maybe'"));
+  EXPECT_THAT(problems(good, {{"OUTBOX_ROUTES__3__TOPIC", "x"}}),
+              ElementsAre(HasSubstr("OUTBOX_ROUTES__3__TOPIC: there is nothing in the configuration")));
+}
+
+TEST(Config, TheEnvironmentAloneIsEnoughForAWriter) {
+  auto const c =
+      config::read({.environment = variables{{"OUTBOX_MODE", "writer_only"}, {"OUTBOX_STORE__URL", "memory:"}}});
+  EXPECT_EQ(c.open({.log = nullptr}).nodes.size(), 1U);
+}
+
+TEST(Config, SecretsComeByReferenceAndAreNotShown) {
+  temporary_directory dir;
+  std::string const secret = "hunter2";
+  std::ofstream{dir / "password"} << secret << "\n";
+  ::setenv("CONFIG_TEST_SECRET", "swordfish", 1);
+  auto const text =
+      std::string{good} + "[sinks.k]\ntype = \"kafka\"\nbootstrap_servers = \"h:1\"\n[sinks.k.properties]\n" +
+      "\"sasl.password\" = \"${file:" + (dir / "password") + "}\"\n\"sasl.username\" = \"${env:CONFIG_TEST_SECRET}\"\n";
+  auto const c = config::read(from(text, {{"OUTBOX_STORE__URL", "postgresql://user:swordfish@host/shop"}}));
+  EXPECT_THAT(c.summary(), Not(HasSubstr("hunter2")));
+  EXPECT_THAT(c.summary(), Not(HasSubstr("swordfish")));
+  EXPECT_THAT(c.summary(), HasSubstr("store.url = postgresql://user:***@host/shop"));
+  EXPECT_THAT(problems(std::string{good} + "name = \"${env:NOT_SET_AT_ALL}\"\n"), Contains(HasSubstr("unknown key")));
+  EXPECT_THAT(problems("name = \"${env:NOT_SET_AT_ALL}\"\n" + std::string{good}),
+              ElementsAre("relay.toml:1:1: name needs the environment variable NOT_SET_AT_ALL, which is not set"));
+  EXPECT_THAT(problems("name = \"${file:/no/such}\"\n" + std::string{good}),
+              ElementsAre("relay.toml:1:1: name needs the file '/no/such', which cannot be read"));
+  EXPECT_THAT(problems("name = \"${vault:x}\"\n" + std::string{good}), ElementsAre(HasSubstr("write ${env:NAME}")));
+  EXPECT_THAT(problems("name = \"${env:x\"\n" + std::string{good}), ElementsAre(HasSubstr("'${' without a '}'")));
+}
+
+// Whatever a URL looks like, its password is not shown.
+TEST(Config, NoPartOfAPasswordIsShown) {
+  for (std::string const url :
+       {"postgresql://user:hunter2@host/shop", "postgresql://user:hun:ter2@host/shop",
+        "mysql://user:hunter2?@host/shop", "postgresql://host/shop?user=u&password=hunter2&sslmode=require",
+        "postgresql://user:hunter2/x@host/shop", "postgresql://user@host/shop?sslpassword=hunter2",
+        "postgres:user:hunter2@host", "host=h password=hunter2"}) {
+    auto const c = config::read(from(good, {{"OUTBOX_STORE__URL", url}}));
+    EXPECT_THAT(c.summary(), Not(HasSubstr("hunter2"))) << url;
+    EXPECT_THAT(c.summary(), Not(HasSubstr("ter2"))) << url;
+  }
+  auto const shown =
+      config::read(from(good, {{"OUTBOX_STORE__URL", "postgresql://u:p@h/shop?sslmode=require"}})).summary();
+  EXPECT_THAT(shown, HasSubstr("store.url = postgresql://u:***@h/shop?sslmode=require\n"));
+}
+
+TEST(Config, AFileThatIsNotThereIsAnError) {
+  try {
+    static_cast<void>(config::read({.file = "/no/such/relay.toml", .environment = variables{}}));
+    FAIL();
+  } catch (config_error const& e) {
+    EXPECT_THAT(e.problems(), ElementsAre("/no/such/relay.toml: cannot be read"));
+  }
+}
+
+TEST(Config, SeveralTablesShareSinks) {
+  auto const c = config::read(from(R"(
+[sinks.out]
+type = "json_lines"
+[[tables]]
+label = "orders"
+mode = "multi_node"
+store = {url = "memory:"}
+routes = [{event_type = "*", sink = "out"}]
+[[tables]]
+label = "users"
+mode = "writer_only"
+store = {url = "memory:"}
+)"));
+  auto const opened = c.open({.log = nullptr});
+  ASSERT_EQ(opened.nodes.size(), 2U);
+  EXPECT_EQ(opened.nodes[1].first, "users");
+  EXPECT_EQ(opened.sinks.size(), 1U);
+}
+
+TEST(Config, ListenersOfTheApplicationAreFoundByName) {
+  std::string const text = R"(mode = "single_node"
+[store]
+url = "memory:"
+[[routes]]
+event_type = "order.placed"
+listener = "carrier"
+)";
+  EXPECT_THAT(problems(text),
+              ElementsAre("relay.toml:6:1: routes[0].listener is 'carrier', and there is none of that name"));
+  temporary_directory dir;
+  std::ofstream{dir / "c.toml"} << text;
+  tally seen;
+  config_extras with{.log = nullptr};
+  with.listeners["carrier"] = [&](delivery const& d, completion answer) {
+    seen.add(d.id);
+    answer(done);
+  };
+  auto box = node_from_config(dir / "c.toml", with);
+  box.start();
+  EXPECT_TRUE(box.health().running);
+  box.stop();
+}
+
+TEST(Config, DurationsAndSizesHaveUnits) {
+  auto const c = config::read(from("stop_timeout = \"2min\"\nlistener_timeout = 60000\n" + std::string{good} +
+                                   "[queue]\nbytes = \"32MiB\"\n[purge]\nkeep = \"7d\"\nevery = \"1h\"\n"));
+  EXPECT_THAT(c.summary(), HasSubstr("stop_timeout = 2min\n"));
+  EXPECT_THAT(c.summary(), HasSubstr("listener_timeout = 1min\n"));
+  EXPECT_THAT(c.summary(), HasSubstr("purge.keep = 7d\n"));
+}
+
+TEST(Config, EveryKeyHasADescription) {
+  auto const keys = all_config_keys();
+  std::vector<std::string> names;
+  for (auto const& k : keys) {
+    names.push_back(k.name);
+    EXPECT_FALSE(k.type.empty()) << k.name;
+  }
+  EXPECT_THAT(names, ::testing::IsSupersetOf({"mode", "store.url", "poll.every", "retry.backoff.base", "routes[].topic",
+                                              "routes[].retry.max_attempts", "sinks.NAME.type",
+                                              "sinks.NAME.properties.NAME", "log.level", "http.listen"}));
+}
+
+}  // namespace
+}  // namespace outbox
