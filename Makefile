@@ -12,7 +12,7 @@ JOBS ?= $(shell echo $$((2 * $$(nproc))))
 CCACHE := $(shell command -v ccache 2>/dev/null)
 CONFIGURE = cmake --preset $(PRESET) $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
-.PHONY: help demo test build bench sim asan tsan coverage lint doxygen install deb format clean
+.PHONY: help demo demo-relay test build bench sim asan tsan coverage lint doxygen install deb format clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -22,6 +22,12 @@ demo:  ## an order service on SQLite that is killed in the middle, and recovers
 	@$(CONFIGURE) -DOUTBOX_TESTS=OFF -DOUTBOX_BENCH=OFF --log-level=WARNING >/dev/null
 	@cmake --build --preset $(PRESET) --target example_demo
 	@build/$(PRESET)/examples/example_demo
+
+demo-relay:  ## orders from PostgreSQL to Kafka through the relay, which is killed in the middle
+	@tools/install-packages test
+	@$(CONFIGURE) -DOUTBOX_TESTS=ON -DOUTBOX_EXAMPLES=ON --log-level=WARNING >/dev/null
+	@cmake --build --preset $(PRESET) --target outbox_tool outbox_kafka_mock demo_relay_service
+	@tools/demo-relay build/$(PRESET)
 
 build:  ## build everything
 	@tools/install-packages test

@@ -20,8 +20,17 @@ if(CMAKE_SCRIPT_MODE_FILE)
       if("fault" IN_LIST suite_labels)  # the longest first, so that none is left alone at the end
         set(needs " COST 10")
       endif()
-      if("postgres" IN_LIST suite_labels)
-        string(APPEND needs " FIXTURES_REQUIRED postgres ENVIRONMENT [==[OUTBOX_POSTGRES_FIXTURE=${POSTGRES_FIXTURE}]==]")
+      set(fixtures "")
+      set(environment "")
+      foreach(database postgres mysql)
+        if(database IN_LIST suite_labels)
+          string(TOUPPER ${database} upper)
+          list(APPEND fixtures ${database})
+          list(APPEND environment OUTBOX_${upper}_FIXTURE=${${upper}_FIXTURE})
+        endif()
+      endforeach()
+      if(fixtures)
+        string(APPEND needs " FIXTURES_REQUIRED [==[${fixtures}]==] ENVIRONMENT [==[${environment}]==]")
       endif()
       string(APPEND script "add_test([==[${name}]==] ${PROGRAM} --gtest_filter=${name})\n"
         "set_tests_properties([==[${name}]==] PROPERTIES LABELS [==[${suite_labels}]==] TIMEOUT 300 "
@@ -38,7 +47,7 @@ function(outbox_discover_tests target labels)
   set(list ${CMAKE_CURRENT_BINARY_DIR}/${target}_cases.cmake)
   add_custom_command(TARGET ${target} POST_BUILD VERBATIM BYPRODUCTS ${list}
     COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${target}> "-DLABELS=${labels}" -DOUTPUT=${list}
-      -DPOSTGRES_FIXTURE=${OUTBOX_POSTGRES_FIXTURE}
+      -DPOSTGRES_FIXTURE=${OUTBOX_POSTGRES_FIXTURE} -DMYSQL_FIXTURE=${OUTBOX_MYSQL_FIXTURE}
       -P ${OUTBOX_DISCOVER_SCRIPT})
   # A program that was not built has one case, which fails.
   set(include ${CMAKE_CURRENT_BINARY_DIR}/${target}_include.cmake)

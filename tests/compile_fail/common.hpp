@@ -1,3 +1,6 @@
+// Not `#pragma once`: it is compiled into another directory.
+#ifndef OUTBOX_COMPILE_FAIL_COMMON
+#define OUTBOX_COMPILE_FAIL_COMMON
 #include <outbox/memory.hpp>
 #include <outbox/outbox.hpp>
 
@@ -15,3 +18,4 @@ struct only_declared {
   static constexpr std::string_view event_type = "only.declared";
   using outbox_codec = outbox::json;  // and no #include <outbox/json.hpp>
 };
+#endif

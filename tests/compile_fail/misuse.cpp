@@ -7,6 +7,12 @@
 #include <pqxx/pqxx>
 #elif defined(MISUSE_pqxx_connection) || defined(MISUSE_pqxx_nontransaction)
 #include <outbox/adapt/pqxx.hpp>
+#elif defined(MISUSE_soci_transaction)
+#include <outbox/adapt/soci.hpp>
+#elif defined(MISUSE_sqlitecpp_transaction)
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <outbox/adapt/sqlitecpp.hpp>
 #endif
 
 #include "common.hpp"
@@ -41,6 +47,10 @@ void use([[maybe_unused]] outbox::writer const& w, [[maybe_unused]] outbox::memo
   w.write(*static_cast<pqxx::connection*>(nullptr), good{1});
 #elif defined(MISUSE_pqxx_nontransaction)
   w.write(*static_cast<pqxx::nontransaction*>(nullptr), good{1});
+#elif defined(MISUSE_soci_transaction)
+  w.write(*static_cast<soci::transaction*>(nullptr), good{1});
+#elif defined(MISUSE_sqlitecpp_transaction)
+  w.write(*static_cast<SQLite::Transaction*>(nullptr), good{1});
 #elif defined(MISUSE_event_without_name)
   l.on<nameless>([](nameless const&) {});
 #elif defined(MISUSE_written_without_name)

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <outbox/config.hpp>
 #include <outbox/memory.hpp>
+#include <outbox/mysql.hpp>
 #include <outbox/outbox.hpp>
 #include <outbox/postgres.hpp>
 #include <outbox/sqlite.hpp>
@@ -447,6 +449,19 @@ TEST(Docs, RoomsOfCoreDependOnEachOtherInOneDirection) {
   EXPECT_GT(checked, 30);
 }
 
+TEST(Docs, EveryKeyOfAConfigurationIsOnItsPage) {
+  strings names, types, defaults;
+  for (auto const& k : outbox::all_config_keys()) {
+    names.push_back(k.name);
+    types.push_back(k.type);
+    defaults.push_back(k.standard.empty() ? "" : "`" + k.standard + "`");
+  }
+  auto const rows = rows_of("reference/configuration.md", "Keys");
+  EXPECT_EQ(column(rows, 0), names);
+  EXPECT_EQ(column(rows, 1), types);
+  EXPECT_EQ(column(rows, 2), defaults);
+}
+
 TEST(Docs, MetricsAreComplete) {
   strings counters;
   for (auto const c : outbox::all_counters()) counters.push_back(outbox::full_name(c));
@@ -768,6 +783,20 @@ option_list options_of(outbox::postgres::options const& o) {
           {"connect", unset(!connect, "none")}};
 }
 
+option_list options_of(outbox::mysql::options const& o) {
+  auto const& [table, database, connections, timeout, migrate, adopt_json, log, done_rows, flavour, connect] = o;
+  return {{"table", table},
+          {"database", unset(database.empty(), "that of the connection")},
+          {"connections", text(connections)},
+          {"timeout", text(timeout)},
+          {"migrate", text(migrate)},
+          {"adopt_json", adopt_json == outbox::mysql::json_columns::convert ? "convert" : "keep"},
+          {"log", text(log)},
+          {"done_rows", text(done_rows)},
+          {"flavour", flavour == outbox::mysql::flavour::detect ? "detect" : "another"},
+          {"connect", unset(!connect, "none")}};
+}
+
 option_list options_of(outbox::memory::options const& o) {
   auto const& [clock, done_rows, at_commit, dispatch_lock, requires_transaction] = o;
   return {{"clock", unset(!clock, "the machine's clock")},
@@ -807,6 +836,7 @@ TEST(Docs, OptionsAreCompleteAndHaveTheDefaultsOfTheHeaders) {
   expect_section<outbox::route_options>("route_options");
   expect_section<outbox::sqlite::options>("sqlite::options");
   expect_section<outbox::postgres::options>("Options", "reference/postgres.md");
+  expect_section<outbox::mysql::options>("Options", "reference/mysql.md");
   expect_section<outbox::memory::options>("memory::options");
 }
 

@@ -1,6 +1,9 @@
 // Links what a service links: core, the stores and the testing kit.
 #include <cstdio>
 #include <outbox/memory.hpp>
+#ifdef WITH_MYSQL
+#include <outbox/mysql.hpp>
+#endif
 #include <outbox/outbox.hpp>
 #ifdef WITH_POSTGRES
 #include <outbox/postgres.hpp>
@@ -11,17 +14,25 @@
 namespace {
 
 // There is no server here. The refusal shows that the store is linked.
-bool postgres_is_linked() {
-#ifdef WITH_POSTGRES
+template <class Open>
+bool is_linked(Open open) {
   try {
-    static_cast<void>(outbox::postgres::open("not a connection string"));
+    static_cast<void>(open("not a connection string"));
     return false;
   } catch (outbox::error const& e) {
     return e.code() == outbox::errc::invalid_option;
   }
-#else
-  return true;
+}
+
+bool servers_are_linked() {
+  bool linked = true;
+#ifdef WITH_POSTGRES
+  linked = linked && is_linked([](char const* text) { return outbox::postgres::open(text); });
 #endif
+#ifdef WITH_MYSQL
+  linked = linked && is_linked([](char const* text) { return outbox::mysql::open(text); });
+#endif
+  return linked;
 }
 
 }  // namespace
@@ -50,5 +61,5 @@ int main(int argc, char** argv) {
   }
   box.run_until_idle();
   std::printf("outbox %s\n", std::string{outbox::version()}.c_str());
-  return seen == 1 && postgres_is_linked() ? 0 : 1;
+  return seen == 1 && servers_are_linked() ? 0 : 1;
 }
