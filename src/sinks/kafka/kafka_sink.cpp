@@ -98,6 +98,7 @@ void kafka_sink::publish(message m, publish_report report, steady_time give_up) 
   }
   std::lock_guard const lock{mutex_};
   --in_flight_;
+  changed_.notify_all();
 }
 
 void kafka_sink::reported(published::how what) noexcept {

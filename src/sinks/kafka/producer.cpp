@@ -110,8 +110,9 @@ producer::refusal producer::produce(message const& m, std::unique_ptr<pending>& 
 void producer::on_report(rd_kafka_t* /*rk*/, rd_kafka_message_t const* m, void* self) {
   std::unique_ptr<pending> const p{static_cast<pending*>(m->_private)};
   auto outcome = outcome_of(m->err, rd_kafka_message_status(m));
-  static_cast<producer*>(self)->observer_.reported(outcome.what);
+  auto const what = outcome.what;
   p->report(std::move(outcome));
+  static_cast<producer*>(self)->observer_.reported(what);  // last: who waits for it may rely on the report
 }
 
 void producer::on_error(rd_kafka_t* rk, int code, char const* text, void* self) {

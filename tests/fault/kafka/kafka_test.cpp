@@ -308,7 +308,11 @@ TEST(KafkaOptions, WhatWouldWeakenAPromiseIsRefusedByName) {
 TEST_F(Kafka, I1_EventsSurviveErrorsOfTheCluster) {
   constexpr int events = 50'000;
   if (cluster.is_mock()) cluster.topic(topic, 32);
-  auto const to = kafka::open(options());
+  auto producer = options();
+  // A broker refuses a batch that follows one which it has not stored; the mock stores it. librdkafka trusts the broker
+  // and takes the later batch as the receipt of the earlier one, which is lost in the mock if both were under way.
+  if (cluster.is_mock()) producer.properties["max.in.flight"] = "1";
+  auto const to = kafka::open(producer);
   auto const store = memory::open();
   multi_node_options o{.store = store, .log = nullptr};
   o.queue.cold = 5000;
