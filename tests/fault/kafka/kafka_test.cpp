@@ -345,5 +345,40 @@ TEST_F(Kafka, I1_EventsSurviveErrorsOfTheCluster) {
   EXPECT_LE(twice, to->health().unsure) << "only where it was reported";
 }
 
+// One event at a time, and none before the one ahead of it is stored: errors change nothing about that.
+TEST_F(Kafka, I5_AnOrderedNodeKeepsTheOrderOfEachAggregate) {
+  constexpr int events = 300, aggregates = 5;
+  if (cluster.is_mock()) cluster.topic(topic, 8);
+  auto producer = options();
+  producer.properties["linger.ms"] = "0";
+  auto const to = kafka::open(producer);
+  auto const store = memory::open();
+  ordered_options o{.store = store, .log = nullptr};
+  o.listeners.on("t", publish(to, {.topic = topic}));
+  auto box = ordered(std::move(o));
+  box.start();
+  for (int i = 0; i < events; ++i) {
+    memory::transaction tx{*store};
+    box.writer().write(tx, "t", std::to_string(i), {.aggregate = {"a", std::to_string(i % aggregates)}});
+    tx.commit();
+    if (!cluster.is_mock() || i % 100 != 50) continue;
+    cluster.fail_produce(RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, 2);
+    cluster.fail_produce(RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, 1);
+  }
+  EXPECT_TRUE(eventually([&] { return store->inspect().counts().done == events; })) << to->health().reason;
+  box.stop();
+  std::map<std::string, std::vector<int>> by_key;
+  std::map<std::string, int> partition;
+  for (auto const& m : cluster.messages(topic)) {
+    by_key[m.key].push_back(std::stoi(m.payload));
+    EXPECT_EQ(partition.try_emplace(m.key, m.partition).first->second, m.partition) << m.key;
+  }
+  EXPECT_EQ(by_key.size(), static_cast<std::size_t>(aggregates));
+  for (auto const& [key, all] : by_key) {
+    EXPECT_EQ(all.size(), static_cast<std::size_t>(events / aggregates)) << key;
+    EXPECT_TRUE(std::ranges::is_sorted(all)) << "I5: " << key;
+  }
+}
+
 }  // namespace
 }  // namespace outbox
