@@ -1,6 +1,7 @@
 #include "config/reader.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace outbox::inline v0::configuration {
 
@@ -87,7 +88,8 @@ bool reader::number(std::string_view name, std::uint64_t& into, std::uint64_t mo
   if (v == nullptr) return false;
   auto const n = v->is == value::kind::text || v->is == value::kind::integer ? parse_size(v->text) : std::nullopt;
   if (!n || *n > most) {
-    complain(name, "must be a number up to " + std::to_string(most) + ", it is '" + v->text + "'");
+    auto const limit = most == std::numeric_limits<std::uint64_t>::max() ? "" : " up to " + std::to_string(most);
+    complain(name, "must be a whole number, 0 or more" + limit + ", it is '" + v->text + "'");
     return false;
   }
   into = *n;

@@ -42,60 +42,6 @@ std::vector<std::string> problems(std::string text, variables v = {}, config_ext
   return {};
 }
 
-// Every wrong configuration, and exactly what is said about it.
-TEST(Config, MistakesAreNamedWithTheirPlace) {
-  std::string const all = good;
-  struct one {
-    std::string text;
-    std::vector<std::string> said;
-  };
-  std::vector<one> const cases = {
-      {"mode = \"multi_node\"\nmode = 2",
-       {"relay.toml:2:8: this is not TOML: Error while parsing key-value pair: cannot redefine existing string "
-        "'mode'"}},
-      {"",
-       {"relay.toml: mode is missing: write mode = \"multi_node\", \"single_node\", \"ordered\" or \"writer_only\"",
-        "relay.toml: store is missing: write url = \"sqlite:shop.db\" under [store]"}},
-      {all + "[poll]\nevry = 5\n", {"relay.toml:10:1: unknown key 'poll.evry': did you mean 'every'?"}},
-      {all + "[pol]\nevery = 5\n", {"relay.toml:9:2: unknown key 'pol': did you mean 'poll'?"}},
-      {all + "[poll]\nevery = \"5 parsecs\"\n",
-       {"relay.toml:10:1: poll.every must be a duration, as in \"500ms\", \"5s\", \"2min\", \"1h\" or \"7d\", it is '5 "
-        "parsecs'"}},
-      {all + "[poll]\nbatch = true\n",
-       {"relay.toml:10:1: poll.batch must be a number up to 18446744073709551615, it is 'true'"}},
-      {all + "[poll]\nbatch = -1\n",
-       {"relay.toml:10:1: poll.batch must be a number up to 18446744073709551615, it is '-1'"}},
-      {all + "[purge]\ndone = \"yes\"\n", {"relay.toml:10:1: purge.done must be true or false, it is a text"}},
-      {"hot_path = \"x\"\n" + all, {"relay.toml:1:1: hot_path must be true or false, it is a text"}},
-      {"unroutable = \"dread\"\n" + all,
-       {"relay.toml:1:1: unroutable is 'dread', which is not one of dead, defer: did you mean 'dead'?"}},
-      {"poll = 3\n" + all, {"relay.toml:1:1: poll must be a table, it is an integer"}},
-      {all + "[[routes]]\nevent_type = \"a\"\nsink = \"aut\"\n",
-       {"relay.toml:11:1: routes[1].sink is 'aut', and there is none of that name: did you mean 'out'?"}},
-      {all + "[[routes]]\nevent_type = \"a\"\n",
-       {"relay.toml:9:1: routes[1].sink or listener is needed, and not both"}},
-      {all + "[[routes]]\nsink = \"out\"\n",
-       {"relay.toml:9:1: routes[1].event_type is missing: write a type, or \"*\""}},
-      {all + "[[routes]]\nevent_type = \"a\"\nsink = \"out\"\ntopic = \"{x}\"\n",
-       {"relay.toml:12:1: routes[1].topic has an unknown field '{x}': there are {id}, {type}, {aggregate_type}, "
-        "{aggregate_id}, "
-        "{tenant}, {ordering_key} and {header.NAME}"}},
-      {all + "[[routes]]\nevent_type = \"a\"\nsink = \"out\"\ntimeout = \"5s\"\n",
-       {"relay.toml:12:1: routes[1].timeout is 5s and must be longer than the 10s that sink 'out' may take for a "
-        "message"}},
-      {all + "[sinks.k]\ntype = \"kafka\"\n", {"relay.toml:9:8: sinks.k.bootstrap_servers is empty: write host:port"}},
-      {all + "[sinks.k]\ntype = \"kafka\"\nbootstrap_servers = \"h:1\"\nproperties = {acks = 1}\n",
-       {"relay.toml:12:15: sinks.k.properties.acks cannot be set to '1': an event is DONE when all in-sync replicas "
-        "have "
-        "it"}},
-      {all + "[poll]\nbatch = 100000\n", {"relay.toml:10:1: poll.batch is 100000, it must be 1 to 10000"}},
-      {"workers = 3\nmode = \"ordered\"\n[store]\nurl = \"memory:\"\n[[routes]]\nevent_type = \"*\"\nsink = \"out\"\n"
-       "[sinks.out]\ntype = \"json_lines\"\n",
-       {"relay.toml:1:1: unknown key 'workers'"}},
-  };
-  for (auto const& c : cases) EXPECT_EQ(problems(c.text), c.said) << c.text;
-}
-
 TEST(Config, AllMistakesAreSaidAtOnce) { EXPECT_EQ(problems("a = 1\nb = 2\n" + std::string{good}).size(), 2U); }
 
 TEST(Config, VariablesChangeAndAddSettings) {

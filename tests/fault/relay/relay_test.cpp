@@ -1,19 +1,14 @@
 // The relay as a black box: a process, a file, signals, HTTP, and rows that other programs write.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <outbox/outbox.hpp>
 #include <outbox/sqlite.hpp>
 #include <sstream>
 
-#include "support/free_port.hpp"
+#include "fault/relay/relay_fixture.hpp"
 #include "support/kafka_cluster.hpp"
-#include "support/temporary_directory.hpp"
-#include "support/waiting.hpp"
 
 namespace outbox {
 namespace {
@@ -21,77 +16,15 @@ namespace {
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
-struct ended {
-  int status = -1;
-  std::string out;
-};
-
-// Runs a command to its end; both outputs together.
-ended run(std::string const& command) {
-  std::unique_ptr<FILE, int (*)(FILE*)> out{::popen((command + " 2>&1").c_str(), "r"), [](FILE*) { return 0; }};
-  ended e;
-  char some[4096];
-  while (std::fgets(some, sizeof some, out.get()) != nullptr) e.out += some;
-  e.status = WEXITSTATUS(::pclose(out.release()));
-  return e;
-}
-
-class Relay : public ::testing::Test {
+class Relay : public relay_fixture {
  protected:
   Relay() {
     static_cast<void>(sqlite::open(db()));
     write_config();
   }
-  ~Relay() override {
-    for (auto const pid : running_) {
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, 0);
-    }
-  }
 
   std::string db() const { return dir / "shop.db"; }
-  std::string file() const { return dir / "relay.toml"; }
-  std::string lines_file() const { return dir / "events.jsonl"; }
-
-  void write_config(std::string const& more = "") {
-    std::ofstream{file()} << "mode = \"multi_node\"\n"
-                          << "stop_timeout = \"20s\"\n[store]\nurl = \"sqlite:" << db()
-                          << "\"\n[poll]\nevery = \"50ms\"\n"
-                          << "[http]\nlisten = \"127.0.0.1:" << port << "\"\n"
-                          << "[sinks.out]\ntype = \"json_lines\"\npath = \"" << lines_file() << "\"\n"
-                          << "[[routes]]\nevent_type = \"*\"\nsink = \"out\"\n"
-                          << more;
-  }
-
-  ::pid_t start(std::vector<std::string> const& environment = {}) {
-    auto const pid = ::fork();
-    if (pid == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      int const log = ::open((dir / "relay.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
-      ::dup2(log, STDERR_FILENO);
-      for (auto const& e : environment) ::putenv(const_cast<char*>(e.c_str()));
-      ::execl(OUTBOX_TOOL, "outbox", "relay", "--config", file().c_str(), nullptr);
-      ::_exit(127);
-    }
-    running_.push_back(pid);
-    return pid;
-  }
-  int end(::pid_t pid, int signal) {
-    ::kill(pid, signal);
-    return wait(pid);
-  }
-  int wait(::pid_t pid) {
-    int status = 0;
-    ::waitpid(pid, &status, 0);
-    std::erase(running_, pid);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
-  bool ready() const { return run("curl -s -o /dev/null -w '%{http_code}' " + url("/readyz")).out == "200"; }
-  std::string url(std::string const& path) const { return "http://127.0.0.1:" + std::to_string(port) + path; }
-  std::string log() const {
-    std::ifstream in{dir / "relay.log"};
-    return {std::istreambuf_iterator<char>{in}, {}};
-  }
+  void write_config(std::string const& more = "") { write_config_for("sqlite:" + db(), more); }
 
   // As another program writes events: with the database's own shell.
   void insert(int from, int to) {
@@ -108,19 +41,7 @@ class Relay : public ::testing::Test {
     auto const e = run("sqlite3 " + db() + " < " + (dir / "insert.sql"));
     ASSERT_EQ(e.status, 0) << e.out;
   }
-  std::map<std::string, int> published() const {
-    std::map<std::string, int> all;
-    std::ifstream in{lines_file()};
-    for (std::string line; std::getline(in, line);) {
-      if (nlohmann::json::accept(line)) ++all[nlohmann::json::parse(line).at("id").get<std::string>()];
-    }
-    return all;
-  }
   bool all_done(std::uint64_t n) const { return sqlite::open(db())->inspect().counts().done == n; }
-
-  temporary_directory dir;
-  int port = free_port();
-  std::vector<::pid_t> running_;
 };
 
 TEST_F(Relay, RowsThatTheShellInsertsArrive) {
@@ -216,7 +137,6 @@ TEST_F(Relay, ASecondSignalEndsItAtOnce) {
   int const reader = ::open((dir / "pipe").c_str(), O_RDWR | O_CLOEXEC);
   auto const pid = start();
   ASSERT_TRUE(eventually([&] { return ready(); })) << log();
-  std::string const large(4000, 'x');
   for (int i = 0; i < 2; ++i) insert(i * 1000, i * 1000 + 1000);
   ASSERT_TRUE(
       eventually([&] { return run("curl -s " + url("/readyz")).out.find("\"in_flight\":0") == std::string::npos; }));
