@@ -13,6 +13,8 @@
 #include <regex>
 #include <string>
 
+#include "mysql/url.hpp"
+#include "support/mysql_database.hpp"
 #include "support/postgres_database.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -200,6 +202,47 @@ TEST(SqlOfPages, ReplaysOnPostgres) {
   };
   expect_that_it_replays(table, write, block_for("PostgreSQL", replay_page), "timestamptz '2020-01-01'",
                          [&](std::string const& sql) { database.execute(sql); });
+}
+
+TEST(SqlOfPages, InsertsOnMariadb) {
+  mysql_database database;
+  auto const table = database.open();
+  expect_that_it_inserts(table, [&] {
+    auto const& v = event_values;
+    auto sql = block_for("MariaDB and MySQL", insert_page);
+    sql.erase(sql.find(';'));
+    database.execute(sql, std::string{v[0]}, std::string{v[1]}, std::string{v[2]}, std::string{v[3]},
+                     std::string{v[4]});
+  });
+}
+
+TEST(SqlOfPages, TheMariadbClientInserts) {
+  if (!installed("mariadb")) GTEST_SKIP() << "the mariadb client is not installed";
+  temporary_directory const directory;
+  mysql_database database;
+  auto const table = database.open();
+  auto const at = mysql::parse_url(database.url());
+  expect_that_it_inserts(table, [&] {
+    auto const script = directory / "insert.sql";
+    run_with(script, block_for("mariadb", insert_page),
+             "MYSQL_PWD='" + at.password + "' mariadb --no-defaults --protocol=TCP -h " + at.host + " -P " +
+                 std::to_string(at.port) + " -u " + at.user + " " + database.database() + " < " + script);
+  });
+}
+
+TEST(SqlOfPages, ReplaysOnMariadb) {
+  mysql_database database;
+  auto const table = database.open();
+  auto const write = [&](std::string const& id) {
+    auto const box = writer_only({.store = table, .log = nullptr});
+    mysql::connection db{database.url()};
+    mysql::transaction tx{db};
+    box.writer().write(tx, "order.placed", "1", {.id = id});
+    tx.commit();
+  };
+  auto sql = block_for("MariaDB and MySQL", replay_page);
+  sql.erase(sql.find(';'));
+  expect_that_it_replays(table, write, sql, "'2020-01-01'", [&](std::string const& text) { database.execute(text); });
 }
 
 }  // namespace
