@@ -88,7 +88,8 @@ int main(int argc, char** argv) try {
   auto all = a.plot.empty() ? run(bench::all_suites(a.settings, on_sqlite, on_postgres, on_mysql), a.only)
                             : bench::read_json(a.plot);
   if (a.plot.empty()) {
-    all.about = bench::about_this_run(a.settings, {all.seconds.contains("postgres"), all.seconds.contains("mysql")});
+    all.about = bench::about_this_run(
+        a.settings, {all.seconds.contains("postgres") || all.seconds.contains("kafka"), all.seconds.contains("mysql")});
     bench::print(all);
     bench::write_json(all, a.report);
     std::printf("\n%s\n", a.report.c_str());

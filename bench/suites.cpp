@@ -62,6 +62,7 @@ std::vector<suite> all_suites(settings const& s, delivery_ledger& on_sqlite, del
       {{"mysql.cross_latency.p50", "mysql.cross_latency.p99"}, [&] { return mysql_cross_latency(s); }},
       {{"mysql.claim"}, [&] { return mysql_claims(s); }},
       duplicates("mysql", my),
+      {{"kafka.relay", "kafka.relay.rss"}, [&] { return kafka_relay(s); }},
   };
 }
 

@@ -18,9 +18,9 @@ struct suite {
   std::vector<std::string> names;
   std::function<rows()> run;
 
-  /// "sqlite", "postgres" or "mysql"; the figures of memory are of a node on SQLite.
+  /// "sqlite", "postgres", "mysql" or "kafka"; the figures of memory are of a node on SQLite.
   [[nodiscard]] std::string database() const {
-    for (auto const* const name : {"postgres", "mysql"}) {
+    for (auto const* const name : {"postgres", "mysql", "kafka"}) {
       if (names.front().starts_with(name)) return name;
     }
     return "sqlite";
@@ -63,6 +63,7 @@ rows mysql_hot_latency(settings const& s, delivery_ledger& ledger);
 rows mysql_cross_latency(settings const& s);
 rows mysql_claims(settings const& s);
 rows memory_use(settings const& s);
+rows kafka_relay(settings const& s);
 
 /// The same payload everywhere.
 inline std::string const payload =
