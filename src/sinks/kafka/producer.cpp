@@ -31,7 +31,7 @@ headers_handle headers_of(message const& m) {
 // librdkafka reads arguments from an array of tagged values.
 class arguments {
  public:
-  void topic(std::string const& name) { add(RD_KAFKA_VTYPE_TOPIC).u.cstr = name.c_str(); }
+  void topic(rd_kafka_topic_t* t) { add(RD_KAFKA_VTYPE_RKT).u.rkt = t; }
   void partition(std::int32_t n) { add(RD_KAFKA_VTYPE_PARTITION).u.i32 = n; }
   void key(std::string const& bytes) { memory(RD_KAFKA_VTYPE_KEY, bytes); }
   void value(std::string const& bytes) { memory(RD_KAFKA_VTYPE_VALUE, bytes); }
@@ -91,9 +91,11 @@ void producer::serve(std::stop_token const& stop) {
 void producer::give_up() noexcept { rd_kafka_purge(rk_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT); }
 
 producer::refusal producer::produce(message const& m, std::unique_ptr<pending>& p) {
+  auto const topic = topics_.find(rk_.get(), m.topic);
+  if (!topic) return {rd_kafka_last_error(), "librdkafka does not take the topic '" + m.topic + "'"};
   auto headers = headers_of(m);
   arguments all;
-  all.topic(m.topic);
+  all.topic(topic.get());
   all.partition(m.partition.value_or(RD_KAFKA_PARTITION_UA));
   if (m.key) all.key(*m.key);
   all.value(m.event.payload());

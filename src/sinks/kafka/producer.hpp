@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "sinks/kafka/configuration.hpp"
+#include "sinks/kafka/topics.hpp"
 
 namespace outbox::inline v0::kafka {
 
@@ -68,6 +69,7 @@ class producer {
   producer_observer& observer_;
   std::atomic<bool> broken_ = false;
   std::unique_ptr<rd_kafka_t, destroy> rk_;
+  topics topics_;  ///< After the producer: they end before it.
   std::jthread thread_;
 };
 

@@ -130,6 +130,31 @@ TEST_F(Kafka, AMessageThatIsTooLargeIsRejected) {
   EXPECT_EQ(told.of("small").what, published::how::stored);
 }
 
+TEST_F(Kafka, ATopicThatCannotBeIsRejected) {
+  auto const to = kafka::open(options());
+  topic = std::string(600, 'x');
+  send(*to, "long");
+  ASSERT_TRUE(told.reach(1));
+  EXPECT_EQ(told.of("long").what, published::how::rejected);
+  EXPECT_THAT(told.of("long").reason, HasSubstr("does not take the topic 'xxx"));
+}
+
+// More topics than are kept at hand.
+TEST_F(Kafka, TopicsMayComeFromEvents) {
+  if (!cluster.is_mock()) GTEST_SKIP() << "a real cluster is not to be filled with topics";
+  constexpr int topics = 1100;
+  auto const to = kafka::open(options());
+  for (int i = 0; i < topics; ++i) {
+    topic = "t" + std::to_string(i);
+    send(*to, "e" + std::to_string(i));
+  }
+  topic = "t0";
+  send(*to, "again");
+  ASSERT_TRUE(told.reach(topics + 1));
+  EXPECT_EQ(told.count(published::how::stored), topics + 1);
+  EXPECT_EQ(cluster.payloads("t0").size(), 2U);
+}
+
 TEST_F(Kafka, ErrorsOfTheEnvironmentAreNotThoseOfTheMessage) {
   if (!cluster.is_mock()) GTEST_SKIP() << "errors are injected into the mock only";
   struct one {
@@ -150,6 +175,30 @@ TEST_F(Kafka, ErrorsOfTheEnvironmentAreNotThoseOfTheMessage) {
     ASSERT_TRUE(eventually([&] { return to->health().in_flight == 0; }));
     EXPECT_EQ(told.of(id).what, what) << code << ": " << told.of(id).reason;
   }
+}
+
+// It is not the fault of the events: they wait until somebody has created the topic.
+TEST_F(Kafka, AnUnknownTopicIsUnavailableUntilItIsThere) {
+  if (!cluster.is_mock()) GTEST_SKIP() << "a real cluster may create topics by itself";
+  cluster.topic(topic, 1);
+  cluster.fail_topic(topic, RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART);
+  auto o = options();
+  o.properties["topic.metadata.propagation.max.ms"] = "0";
+  auto const to = kafka::open(o);
+  auto const store = memory::open();
+  multi_node_options n{.store = store, .log = nullptr};
+  n.listeners.on_any(publish(to, {.topic = topic}));
+  auto box = multi_node(std::move(n));
+  box.start();
+  memory::transaction tx{*store};
+  for (int i = 0; i < 3; ++i) box.writer().write(tx, "t", "1", {.id = "e" + std::to_string(i)});
+  tx.commit();
+  EXPECT_TRUE(eventually([&] { return box.counters().deferred >= 3; })) << to->health().reason;
+  EXPECT_EQ(store->inspect().find("e0")->attempts, 0) << "it is not counted";
+  EXPECT_THAT(store->inspect().find("e0")->last_error, HasSubstr("UNKNOWN_TOPIC"));
+  cluster.fail_topic(topic, 0);
+  EXPECT_TRUE(eventually([&] { return store->inspect().counts().done == 3; })) << to->health().reason;
+  EXPECT_EQ(box.counters().failed, 0U);
 }
 
 TEST_F(Kafka, AClusterThatIsAwayIsUnavailableAndComesBack) {
