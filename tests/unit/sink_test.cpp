@@ -1,8 +1,11 @@
 // How an event becomes a message, and what a sink's report means to a node.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <outbox/memory.hpp>
@@ -259,24 +262,26 @@ TEST(JsonLine, EveryPayloadFitsIntoALine) {
   EXPECT_EQ(of(event::restore(foreign)).count("payload_text"), 1U);
 }
 
+// Counts what is stored by ones, and everything else by hundreds.
+class stored_counter final : public detail::report_slot {
+ public:
+  explicit stored_counter(std::atomic<int>& n) : n_{n} {}
+  void report(published&& p) noexcept override { n_ += p.what == published::how::stored ? 1 : 100; }
+
+ private:
+  std::atomic<int>& n_;
+};
+
 TEST(JsonLines, ALineIsInTheFileBeforeItsReport) {
   temporary_directory dir;
   auto const path = dir / "events.jsonl";
   std::ofstream{path} << "{\"half\":";  // as a crash leaves it
   {
     auto const to = json_lines::open({.path = path});
-    class slot final : public detail::report_slot {
-     public:
-      explicit slot(std::atomic<int>& n) : n_{n} {}
-      void report(published&& p) noexcept override { n_ += p.what == published::how::stored ? 1 : 100; }
-
-     private:
-      std::atomic<int>& n_;
-    };
     std::atomic<int> stored = 0;
     for (int i = 0; i < 50; ++i) {
       to->publish(envelope{}.make(an_event({.id = "e" + std::to_string(i)})),
-                  publish_report{std::make_unique<slot>(stored)}, steady_time::max());
+                  publish_report{std::make_unique<stored_counter>(stored)}, steady_time::max());
     }
     EXPECT_TRUE(to->flush(std::chrono::steady_clock::now() + 30s));
     EXPECT_EQ(stored, 50);
@@ -289,6 +294,36 @@ TEST(JsonLines, ALineIsInTheFileBeforeItsReport) {
   int lines = 0;
   while (std::getline(in, line)) lines += nlohmann::json::accept(line) ? 1 : 0;
   EXPECT_EQ(lines, 50);
+}
+
+// The limit of a file's size stands for a disk that is full in the middle of a line.
+TEST(JsonLines, ALineThatDoesNotFitIsTakenBack) {
+  temporary_directory dir;
+  auto const path = dir / "events.jsonl";
+  auto const to = json_lines::open({.path = path});
+  std::atomic<int> stored = 0;
+  auto const send = [&](std::string const& id) {
+    to->publish(envelope{}.make(an_event({.id = id})), publish_report{std::make_unique<stored_counter>(stored)},
+                steady_time::max());
+    EXPECT_TRUE(to->flush(std::chrono::steady_clock::now() + 30s));
+  };
+  send("first");
+  auto const size = std::filesystem::file_size(path);
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  auto less = limit;
+  less.rlim_cur = size + 10;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &less), 0);
+  send("second");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  EXPECT_EQ(stored, 101);
+  EXPECT_EQ(std::filesystem::file_size(path), size) << "no half of a line";
+  EXPECT_FALSE(to->health().healthy);
+  EXPECT_THAT(to->health().reason, HasSubstr("cannot write"));
+  send("third");
+  EXPECT_EQ(stored, 102);
+  EXPECT_TRUE(to->health().healthy);
 }
 
 TEST(JsonLines, AFileThatCannotBeOpenedIsRefused) {

@@ -1,5 +1,6 @@
 // One thread writes what waits, flushes once, and reports.
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <outbox/sinks/json_lines.hpp>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace outbox::inline v0::json_lines {
 namespace {
@@ -99,9 +101,24 @@ class json_lines_sink final : public sink {
     changed_.notify_all();
   }
 
-  [[nodiscard]] published write_all(std::vector<item> const& some) const {
-    std::string text;
+  [[nodiscard]] published write_all(std::vector<item> const& some) {
+    std::string text = std::exchange(half_a_line_, false) ? "\n" : "";
     for (auto const& i : some) text += i.line;
+    auto outcome = append(text);
+    if (outcome.what != published::how::stored) return outcome;
+    if (!options_.sync || !regular_ || ::fdatasync(fd_) == 0) return outcome;
+    return {published::how::unsure, "the lines may not be on the disk: " + last_error()};
+  }
+
+  // Several processes may append to one file. They share its lock, except to take lines back.
+  [[nodiscard]] published append(std::string const& text) {
+    if (regular_) ::flock(fd_, LOCK_SH);
+    auto outcome = write(text);
+    if (regular_) ::flock(fd_, LOCK_UN);
+    return outcome;
+  }
+
+  [[nodiscard]] published write(std::string const& text) {
     struct stat before {};
     if (regular_) ::fstat(fd_, &before);
     std::size_t at = 0;
@@ -110,24 +127,33 @@ class json_lines_sink final : public sink {
       if (n >= 0) {
         at += static_cast<std::size_t>(n);
       } else if (errno != EINTR) {
-        return cannot_write(at, before.st_size);
+        return cannot_write(before.st_size, at);
       }
     }
-    if (!options_.sync || !regular_ || ::fdatasync(fd_) == 0) return {published::how::stored, {}};
-    return {published::how::unsure, "the lines may not be on the disk: " + last_error()};
+    return {published::how::stored, {}};
   }
 
-  // What reached a file is taken back, so that no line is there twice. From a pipe it cannot be.
-  [[nodiscard]] published cannot_write(std::size_t written, off_t before) const {
+  [[nodiscard]] published cannot_write(off_t before, std::size_t written) {
     auto reason = "cannot write: " + last_error();
-    if (written == 0) return {published::how::unavailable, std::move(reason)};
-    if (regular_ && ::ftruncate(fd_, before) == 0) return {published::how::unavailable, std::move(reason)};
+    if (written == 0 || (regular_ && take_back(before, written))) {
+      return {published::how::unavailable, std::move(reason)};
+    }
+    half_a_line_ = true;
     return {published::how::unsure, std::move(reason)};
+  }
+
+  // So that no line is there twice. Lines that another process has appended since then stay, and so do ours.
+  [[nodiscard]] bool take_back(off_t before, std::size_t written) const {
+    ::flock(fd_, LOCK_EX);
+    struct stat now {};
+    return ::fstat(fd_, &now) == 0 && now.st_size == before + static_cast<off_t>(written) &&
+           ::ftruncate(fd_, before) == 0;
   }
 
   options const options_;
   bool to_stdout_ = false;
   bool regular_ = false;
+  bool half_a_line_ = false;  ///< The last write ended within a line, which could not be taken back.
   int fd_ = -1;
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;  ///< A message waits, or has its report.
