@@ -22,6 +22,8 @@ struct on_sqlite {
   [[nodiscard]] std::vector<T> query(std::string const& sql) const {
     return sqlite::connection{file}.query<T>(sql);
   }
+  void execute(std::string const& sql) const { sqlite::connection{file}.execute(sql); }
+
   temporary_directory directory;
   std::string file = directory / "orders.db";
 };
@@ -39,6 +41,12 @@ struct on_postgres {
     db.execute("SET search_path TO " + database.schema());
     return db.query<T>(sql);
   }
+  void execute(std::string const& sql) const {
+    postgres::connection db{database.connection()};
+    db.execute("SET search_path TO " + database.schema());
+    db.execute(sql);
+  }
+
   postgres_database database;
 };
 #endif
@@ -51,6 +59,8 @@ struct on_mysql {
   [[nodiscard]] std::vector<T> query(std::string const& sql) const {
     return mysql::connection{database.url()}.query<T>(sql);
   }
+  void execute(std::string const& sql) const { mysql::connection{database.url()}.execute(sql); }
+
   mysql_database database;
 };
 #endif

@@ -87,6 +87,18 @@ TYPED_TEST(OrderService, AnOrderIsPlacedAndShipped) {
   EXPECT_EQ(service.end(SIGTERM), 0) << service.said();
 }
 
+TYPED_TEST(OrderService, I2_AnOrderWhoseEventCannotBeWrittenIsNotThere) {
+  order_service_process service = this->start("one");
+  this->db.execute("ALTER TABLE outbox_event RENAME TO put_away");
+  auto const refused = service.post(R"({"customer":"Ada","cents":1999})");
+  EXPECT_EQ(refused.status, 500) << refused.body;
+  EXPECT_EQ(json::parse(refused.body).at("error").at("message"), "the order service failed");
+  EXPECT_EQ(this->orders(), 0);
+  this->db.execute("ALTER TABLE put_away RENAME TO outbox_event");
+  EXPECT_EQ(service.post(R"({"customer":"Ada","cents":1999})").status, 201) << service.said();
+  this->expect_delivered(once);
+}
+
 TYPED_TEST(OrderService, AKeyPlacesOneOrder) {
   order_service_process service = this->start("one");
   std::string const order = R"({"customer":"Ada","cents":1999})";
