@@ -51,6 +51,11 @@ health_server::health_server(std::string const& listen, std::function<health_rep
   s.set_payload_max_length(4096);
   s.set_read_timeout(5);
   s.set_write_timeout(5);
+  // The library would let two servers share a port, and each would answer for the other.
+  s.set_socket_options([](int socket) {
+    int const yes = 1;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
   s.Get("/livez",
         [](httplib::Request const&, httplib::Response& r) { r.set_content("{\"live\":true}\n", "application/json"); });
   s.Get("/readyz", [f = std::move(ready)](httplib::Request const&, httplib::Response& r) {

@@ -127,6 +127,15 @@ TEST_F(Relay, ReadinessAndLivenessAreServed) {
   EXPECT_EQ(end(pid, SIGTERM), 0);
 }
 
+TEST_F(Relay, APortThatIsTakenIsAnError) {
+  auto const first = start();
+  ASSERT_TRUE(eventually([&] { return ready(); })) << log();
+  EXPECT_EQ(wait(start()), 1);
+  EXPECT_THAT(log(), HasSubstr("cannot listen on 127.0.0.1:" + std::to_string(port)));
+  EXPECT_TRUE(ready()) << "the first one goes on";
+  EXPECT_EQ(end(first, SIGTERM), 0);
+}
+
 TEST_F(Relay, ASecondSignalEndsItAtOnce) {
   // Standard output is a pipe that no one reads: publishing hangs.
   write_config();
