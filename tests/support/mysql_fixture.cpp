@@ -36,7 +36,7 @@ void start(std::string const& file) {
 }
 
 int run(std::string const& file, char const* program, char const* argument) {
-  ::setenv("OUTBOX_MYSQL_FIXTURE", file.c_str(), 1);
+  ::setenv("OUTBOX_TEST_MYSQL_FIXTURE", file.c_str(), 1);
   outbox::mysql_database const database;
   auto const pid = ::fork();
   if (pid == 0) {

@@ -215,7 +215,7 @@ std::unique_ptr<mysql_server> mysql_server::elsewhere(std::string const& url) {
 mysql_server& mysql_server::shared() {
   static auto const server = [] {
     if (auto const url = mysql_elsewhere(); !url.empty()) return elsewhere(url);
-    if (auto const file = variable("OUTBOX_MYSQL_FIXTURE"); !file.empty()) {
+    if (auto const file = variable("OUTBOX_TEST_MYSQL_FIXTURE"); !file.empty()) {
       auto given = described(text_of_file(file));
       given->leave_running();
       if (given->process_.alive()) return given;

@@ -168,7 +168,7 @@ std::unique_ptr<postgres_server> postgres_server::described(std::string const& t
 
 postgres_server& postgres_server::shared() {
   static auto const server = [] {
-    if (char const* const file = std::getenv("OUTBOX_POSTGRES_FIXTURE")) {
+    if (char const* const file = std::getenv("OUTBOX_TEST_POSTGRES_FIXTURE")) {
       auto given = described(text_of_file(file));
       given->leave_running();
       if (given->process_.alive()) return given;
