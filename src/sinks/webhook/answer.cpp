@@ -9,7 +9,7 @@
 namespace outbox::inline v0::webhook {
 namespace {
 
-constexpr std::chrono::seconds least{1}, most{std::chrono::hours{24}};
+constexpr std::chrono::seconds shortest_wish{1}, longest_wish{std::chrono::hours{24}};
 
 std::string_view trimmed(std::string_view text) noexcept {
   auto const first = text.find_first_not_of(" \t\r\n");
@@ -24,7 +24,7 @@ bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 std::optional<std::chrono::milliseconds> retry_after(std::string_view value, std::time_t now) {
   auto const text = trimmed(value);
   if (text.empty()) return std::nullopt;
-  std::int64_t seconds = most.count();
+  std::int64_t seconds = longest_wish.count();
   if (std::ranges::all_of(text, is_digit)) {
     std::from_chars(text.data(), text.data() + text.size(), seconds);  // a number that is too large changes nothing
   } else if (is_digit(text.front()) || text.front() == '-' || text.front() == '+') {
@@ -34,7 +34,7 @@ std::optional<std::chrono::milliseconds> retry_after(std::string_view value, std
     if (then == -1) return std::nullopt;
     seconds = then - now;
   }
-  return std::clamp(std::chrono::seconds{seconds}, least, most);
+  return std::clamp(std::chrono::seconds{seconds}, shortest_wish, longest_wish);
 }
 
 void answer::header_line(std::string_view line) {

@@ -29,7 +29,7 @@ class answer {
   [[nodiscard]] std::string const& wish() const noexcept { return wish_; }
 
  private:
-  static constexpr std::size_t longest_body = 64 * 1024;
+  static constexpr std::size_t longest_body = std::size_t{64} << 10U;
 
   int status_ = 0;
   bool complete_ = false;

@@ -10,7 +10,7 @@ namespace outbox::inline v0::webhook {
 namespace {
 
 constexpr std::string_view prefix = "whsec_";
-constexpr std::size_t fewest = 24, most = 64, most_digits = (most + 2) / 3 * 4;
+constexpr std::size_t fewest_bytes = 24, most_bytes = 64, most_digits = (most_bytes + 2) / 3 * 4;
 
 unsigned char const* bytes(std::string_view text) noexcept {
   return reinterpret_cast<unsigned char const*>(text.data());
@@ -37,7 +37,7 @@ std::optional<std::string> key_of_secret(std::string_view secret) {
   unsigned char key[most_digits / 4 * 3];
   auto const n = EVP_DecodeBlock(key, bytes(text), static_cast<int>(text.size()));
   auto const size = static_cast<std::size_t>(n) - padding;
-  if (n < 0 || size < fewest || size > most) return std::nullopt;
+  if (n < 0 || size < fewest_bytes || size > most_bytes) return std::nullopt;
   return std::string{reinterpret_cast<char const*>(key), size};
 }
 
