@@ -40,9 +40,12 @@ struct published {
                   ///< events of the same kind wait in this node.
     unsure,       ///< It may have been stored. It is tried again, and counted; the receiver may see it twice.
     failed,       ///< It was not stored, which concerns this message only. It is tried again, and counted.
+    deferred,     ///< The sink takes nothing until `after` is over, because the receiver said so. Nothing is counted,
+                  ///< and the events of the same kind wait in this node.
   };
-  how what = how::stored;  ///< One of these.
-  std::string reason{};    ///< Stored with the row.
+  how what = how::stored;              ///< One of these.
+  std::string reason{};                ///< Stored with the row.
+  std::chrono::milliseconds after{0};  ///< How long to wait. For `deferred` only.
 };
 
 namespace detail {

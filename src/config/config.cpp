@@ -9,6 +9,9 @@
 #ifdef OUTBOX_HAS_KAFKA
 #include <outbox/sinks/kafka.hpp>
 #endif
+#ifdef OUTBOX_HAS_WEBHOOK
+#include <outbox/sinks/webhook.hpp>
+#endif
 
 #include "config/describe.hpp"
 #include "config/lister.hpp"
@@ -76,13 +79,40 @@ kafka::options kafka_options(sink_data const& s) {
 }
 #endif
 
-void check_sink(sink_data const& s) {
-  if (s.type != sink_type::kafka) return;
-#ifdef OUTBOX_HAS_KAFKA
-  kafka::check(kafka_options(s));
-#else
-  throw error::about(errc::invalid_option, "type", "is 'kafka', and this library was built without Kafka");
+#ifdef OUTBOX_HAS_WEBHOOK
+webhook::options webhook_options(sink_data const& s) {
+  webhook::options o{.url = s.webhook.url,
+                     .timeout = s.webhook.timeout,
+                     .max_in_flight = s.webhook.max_in_flight,
+                     .headers = s.webhook.headers,
+                     .allow_http = s.webhook.allow_http,
+                     .allow_private_addresses = s.webhook.allow_private_addresses,
+                     .ca_file = s.webhook.ca_file,
+                     .name = s.name};
+  for (auto const& [name, secret] : s.webhook.secrets) o.secrets.push_back(secret);
+  return o;
+}
 #endif
+
+[[maybe_unused, noreturn]] void was_left_out(std::string const& type, std::string const& library) {
+  throw error::about(errc::invalid_option, "type", "is '" + type + "', and this library was built without " + library);
+}
+
+void check_sink(sink_data const& s) {
+  if (s.type == sink_type::kafka) {
+#ifdef OUTBOX_HAS_KAFKA
+    kafka::check(kafka_options(s));
+#else
+    was_left_out("kafka", "Kafka");
+#endif
+  }
+  if (s.type == sink_type::webhook) {
+#ifdef OUTBOX_HAS_WEBHOOK
+    webhook::check(webhook_options(s));
+#else
+    was_left_out("webhook", "libcurl");
+#endif
+  }
 }
 
 std::shared_ptr<sink> open_sink(sink_data const& s, log_function const& log) {
@@ -92,6 +122,9 @@ std::shared_ptr<sink> open_sink(sink_data const& s, log_function const& log) {
     o.log = log;
     return kafka::open(std::move(o));
   }
+#endif
+#ifdef OUTBOX_HAS_WEBHOOK
+  if (s.type == sink_type::webhook) return webhook::open(webhook_options(s));
 #endif
   static_cast<void>(log);
   auto o = s.lines;
@@ -208,7 +241,8 @@ class checker {
     }
     // As the sinks themselves say.
     using namespace std::chrono_literals;
-    return s->type == sink_type::kafka ? s->kafka.message_timeout + 4s : 10s;
+    if (s->type == sink_type::kafka) return s->kafka.message_timeout + 4s;
+    return s->type == sink_type::webhook ? 2 * s->webhook.timeout + 1s : 10s;
   }
 
   template <class M>

@@ -32,7 +32,7 @@ struct table_data {
   std::string where, path;  ///< Where the table stands, and its key: empty, or "tables[0]".
 };
 
-enum class sink_type { none, kafka, json_lines };
+enum class sink_type { none, kafka, webhook, json_lines };
 
 /// Those of `kafka::options`, which is not there if the library was built without Kafka.
 struct kafka_data {
@@ -41,10 +41,24 @@ struct kafka_data {
   std::vector<std::pair<std::string, std::string>> properties{};
 };
 
+/// Those of `webhook::options`, which is not there if the library was built without libcurl. Secrets have names, which
+/// tell the old one from the new one while it is replaced.
+struct webhook_data {
+  std::string url{};
+  std::vector<std::pair<std::string, std::string>> secrets{};
+  std::chrono::milliseconds timeout{15'000};
+  std::size_t max_in_flight = 16;
+  std::vector<std::pair<std::string, std::string>> headers{};
+  bool allow_http = false;
+  bool allow_private_addresses = false;
+  std::string ca_file{};
+};
+
 struct sink_data {
   std::string name;
   sink_type type = sink_type::none;
   kafka_data kafka;
+  webhook_data webhook;
   json_lines::options lines;
   std::string where;
 };
@@ -178,16 +192,31 @@ void describe(R& r, table_data& t) {
 }
 
 template <class R>
+void describe(R& r, webhook_data& w) {
+  r.address("url", w.url);
+  r.texts("secrets", w.secrets, true);
+  r.field("timeout", w.timeout);
+  r.field("max_in_flight", w.max_in_flight);
+  r.texts("headers", w.headers, true);
+  r.field("allow_http", w.allow_http);
+  r.field("allow_private_addresses", w.allow_private_addresses);
+  r.field("ca_file", w.ca_file);
+}
+
+template <class R>
 void describe(R& r, sink_data& s) {
-  static constexpr choice<sink_type> types[] = {{"kafka", sink_type::kafka}, {"json_lines", sink_type::json_lines}};
+  static constexpr choice<sink_type> types[] = {
+      {"kafka", sink_type::kafka}, {"webhook", sink_type::webhook}, {"json_lines", sink_type::json_lines}};
   r.one_of("type", s.type, types);
-  r.require("type", "type = \"kafka\" or \"json_lines\"");
-  if (s.type != sink_type::json_lines) {
+  r.require("type", "type = \"kafka\", \"webhook\" or \"json_lines\"");
+  auto const is = [&](sink_type t) { return s.type == t || s.type == sink_type::none; };
+  if (is(sink_type::kafka)) {
     r.field("bootstrap_servers", s.kafka.bootstrap_servers);
     r.field("message_timeout", s.kafka.message_timeout);
     r.texts("properties", s.kafka.properties, true);
   }
-  if (s.type != sink_type::kafka) {
+  if (is(sink_type::webhook)) describe(r, s.webhook);
+  if (is(sink_type::json_lines)) {
     r.field("path", s.lines.path);
     r.field("sync", s.lines.sync);
   }

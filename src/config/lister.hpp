@@ -30,6 +30,7 @@ class lister {
     into_.back().standard.clear();
   }
   void secret(std::string_view name, std::string& v) { add(name, "text", v); }
+  void address(std::string_view name, std::string& v) { add(name, "text", v); }
   template <class E, std::size_t N>
   void one_of(std::string_view name, E& v, choice<E> const (&words)[N]) {
     std::string all, standard;

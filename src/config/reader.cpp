@@ -66,11 +66,23 @@ void reader::field(std::string_view name, std::string& into) {
 }
 
 void reader::secret(std::string_view name, std::string& into) {
+  if (auto const* const v = hidden_text(name, into)) note(name, without_password(v->text));
+}
+
+void reader::address(std::string_view name, std::string& into) {
+  if (auto const* const v = hidden_text(name, into)) note(name, without_query(v->text));
+}
+
+// Returns the value, whose text is not all to be shown; null if there is none.
+value const* reader::hidden_text(std::string_view name, std::string& into) {
   auto const* const v = scalar(name, "a text");
-  if (v == nullptr) return;
-  if (v->is != value::kind::text) return complain(name, "must be a text, it is " + std::string{name_of(v->is)});
+  if (v == nullptr) return nullptr;
+  if (v->is != value::kind::text) {
+    complain(name, "must be a text, it is " + std::string{name_of(v->is)});
+    return nullptr;
+  }
   into = with_references(*v, key(name), f_.problems);
-  note(name, without_password(v->text));
+  return v;
 }
 
 void reader::field(std::string_view name, std::chrono::milliseconds& into) {

@@ -83,6 +83,9 @@ class reader {
   /// A text whose value is not shown to anyone.
   void secret(std::string_view name, std::string& into);
 
+  /// A URL whose query is not shown to anyone.
+  void address(std::string_view name, std::string& into);
+
   /// A table inside this one: calls `f(reader&)` if it is there.
   template <class F>
   void section(std::string_view name, F&& f) {
@@ -136,6 +139,7 @@ class reader {
  private:
   [[nodiscard]] value const* take(std::string_view name, value::kind k, std::string const& wanted);
   [[nodiscard]] value const* scalar(std::string_view name, std::string const& wanted);
+  [[nodiscard]] value const* hidden_text(std::string_view name, std::string& into);
   [[nodiscard]] bool number(std::string_view name, std::uint64_t& into, std::uint64_t most);
   [[nodiscard]] std::string where_of(std::string_view name) const;
   void wrong_word(std::string_view name, std::string const& text, std::vector<std::string> const& known);

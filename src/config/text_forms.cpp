@@ -116,4 +116,9 @@ std::string without_password(std::string_view url) {
          without_password_parameters(url.substr(question));
 }
 
+std::string without_query(std::string_view url) {
+  auto const question = url.find('?');
+  return std::string{url.substr(0, question)} + (question == std::string_view::npos ? "" : "?***");
+}
+
 }  // namespace outbox::inline v0::configuration

@@ -23,4 +23,7 @@ namespace outbox::inline v0::configuration {
 /// A URL without its password.
 [[nodiscard]] std::string without_password(std::string_view url);
 
+/// A URL without its query, which may be a token.
+[[nodiscard]] std::string without_query(std::string_view url);
+
 }  // namespace outbox::inline v0::configuration

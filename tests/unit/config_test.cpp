@@ -42,6 +42,37 @@ std::vector<std::string> problems(std::string text, variables v = {}, config_ext
   return {};
 }
 
+TEST(Config, AWebhookHasItsSecretsByReference) {
+  temporary_directory dir;
+  std::ofstream{dir / "old"} << "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n";
+  ::setenv("CONFIG_TEST_WHSEC", "whsec_ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA=", 1);
+  auto const text = std::string{good} +
+                    "[sinks.h]\ntype = \"webhook\"\nurl = \"https://receiver.example/hook?token=swordfish\"\n"
+                    "headers = {Authorization = \"Bearer swordfish\"}\n[sinks.h.secrets]\nold = \"${file:" +
+                    (dir / "old") + "}\"\nnew = \"${env:CONFIG_TEST_WHSEC}\"\n";
+  auto const c = config::read(from(text));
+  EXPECT_THAT(c.summary(), HasSubstr("sinks.h.url = https://receiver.example/hook?***\n"));
+  EXPECT_THAT(c.summary(), HasSubstr("sinks.h.secrets.old = ***\n"));
+  EXPECT_THAT(c.summary(), Not(HasSubstr("swordfish")));
+  EXPECT_EQ(c.open({.log = nullptr}).sinks.front()->name(), "h");
+}
+
+TEST(Config, MistakesOfAWebhookAreNamedWithTheirPlaceAndWithoutSecrets) {
+  std::string const all = std::string{good} + "[sinks.h]\ntype = \"webhook\"\n";
+  std::string const url = "url = \"https://receiver.example/hook\"\n";
+  std::string const secrets = "secrets = {now = \"whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\"}\n";
+  EXPECT_THAT(problems(all + secrets), ElementsAre("relay.toml:9:8: sinks.h.url is empty: write https://host/path"));
+  EXPECT_THAT(problems(all + secrets + "url = \"http://receiver.example/\"\n"),
+              ElementsAre(HasSubstr("relay.toml:12:1: sinks.h.url begins with http")));
+  EXPECT_THAT(problems(all + url), ElementsAre(HasSubstr("sinks.h.secrets is empty")));
+  EXPECT_THAT(problems(all + url + "secrets = {now = \"hunter2\"}\n"),
+              ElementsAre(::testing::AllOf(HasSubstr("sinks.h.secrets has at position 1"), Not(HasSubstr("hunter2")))));
+  EXPECT_THAT(problems(all + url + secrets + "path = \"x\"\n"), ElementsAre(HasSubstr("unknown key 'sinks.h.path'")));
+  EXPECT_THAT(
+      problems("listener_timeout = \"31s\"\n" + all + url + secrets + "[[routes]]\nevent_type = \"a\"\nsink = \"h\"\n"),
+      ElementsAre(HasSubstr("must be longer than the 31s that sink 'h' may take")));
+}
+
 TEST(Config, AllMistakesAreSaidAtOnce) { EXPECT_EQ(problems("a = 1\nb = 2\n" + std::string{good}).size(), 2U); }
 
 TEST(Config, VariablesChangeAndAddSettings) {

@@ -231,6 +231,24 @@ TEST_F(Publisher, AnOutageIsNotCountedAndHoldsTheRouteOnly) {
   ASSERT_TRUE(to->wait_for(4)) << "both come back when the hold is over";
 }
 
+// The receiver says how long it wants to be left alone, so the wait is neither counted nor doubled.
+TEST_F(Publisher, ADeferralHoldsTheRouteForAsLongAsTheSinkSays) {
+  write("a", "throttled");
+  ASSERT_TRUE(to->wait_for(1));
+  to->report(0, {published::how::deferred, "HTTP 429", 1h});
+  ASSERT_TRUE(eventually([&] { return store->inspect().find("a")->last_error == "held: HTTP 429"; }));
+  auto const row = *store->inspect().find("a");
+  EXPECT_EQ(row.status, event_status::created);
+  EXPECT_EQ(row.attempts, 0);
+  EXPECT_GT(row.available_at, std::chrono::system_clock::now() + 30min);
+  write("b", "throttled");
+  write("c", "here");
+  ASSERT_TRUE(to->wait_for(2));
+  EXPECT_EQ(to->all[1].m.event.id(), "c") << "b is of the kind that waits";
+  EXPECT_EQ(store->inspect().find("b")->last_error, "") << "its row is not touched";
+  to->report(1, {});
+}
+
 TEST(PublisherOptions, ANullSinkIsRefused) { EXPECT_THROW(static_cast<void>(publish(nullptr)), error); }
 
 // JSON lines.

@@ -60,6 +60,8 @@ class verdicts {
       case published::how::rejected: return dead{std::move(p.reason)};
       case published::how::unavailable: return unavailable(p.reason);
       case published::how::unsure: return failed{p.reason.empty() ? "it may have been published" : std::move(p.reason)};
+      // The receiver spoke of itself and not of this message: the next one would be an unwanted call.
+      case published::how::deferred: return defer{p.after, sink_ + ": " + p.reason, true};
       case published::how::failed: break;
     }
     return failed{std::move(p.reason)};
