@@ -54,8 +54,11 @@ class webhook_sink final : public sink {
   explicit webhook_sink(options const& o)
       : to_{endpoint_of(o)}, multi_{new_multi(to_)}, thread_{[this](std::stop_token const& stop) { serve(stop); }} {}
   ~webhook_sink() override {
-    thread_.request_stop();
-    curl_multi_wakeup(multi_.get());
+    {
+      std::lock_guard const lock{mutex_};
+      thread_.request_stop();
+      curl_multi_wakeup(multi_.get());
+    }
     thread_.join();
   }
 
@@ -150,7 +153,8 @@ void webhook_sink::serve(std::stop_token const& stop) {
     if (!more) curl_multi_poll(multi_.get(), nullptr, 0, poll_ms, nullptr);
   }
   give_up_all();
-  multi_.reset();  // here, where broken pipes are ignored
+  std::lock_guard const lock{mutex_};  // the destructor wakes it up under this lock
+  multi_.reset();                      // here, where broken pipes are ignored
 }
 
 void webhook_sink::start_waiting() {
