@@ -125,6 +125,17 @@ class StoreContract : public ::testing::Test {
   std::unique_ptr<contract::backend> backend_;
 };
 
+// Stands in for a case that a backend leaves out.
+class left_out_case final : public StoreContract {
+ public:
+  explicit left_out_case(std::string why) : why_{std::move(why)} {}
+
+ private:
+  void TestBody() override { GTEST_SKIP() << why_; }
+
+  std::string why_;
+};
+
 // A store that the suite runs against: the end of its suites' names, and how to make its backend.
 struct store_under_test {
   char const* name;                    ///< The end of the names of its suites.
@@ -140,9 +151,12 @@ inline bool add_case(char const* suite, char const* name, char const* file, int 
                      std::unique_ptr<StoreContract> (*make)(), std::span<store_under_test const> all) {
   for (auto const& store : all) {
     auto const full = std::string{suite} + "/" + store.name;
-    ::testing::RegisterTest(full.c_str(), name, nullptr, nullptr, file, line, [make, store]() -> StoreContract* {
+    auto const of = std::string{suite} + "." + name;
+    ::testing::RegisterTest(full.c_str(), name, nullptr, nullptr, file, line, [make, store, of]() -> StoreContract* {
+      auto backend = store.make();
+      if (auto why = backend->left_out(of); !why.empty()) return new left_out_case{std::move(why)};
       auto made = make();
-      made->use(store.make());
+      made->use(std::move(backend));
       return made.release();
     });
   }
