@@ -28,7 +28,9 @@ namespace outbox {
 /// What the tables of the three databases have in common. `manual` is the clock of what the process remembers.
 class layout_backend : public contract::backend {
  public:
-  [[nodiscard]] std::string left_out(std::string_view name) const override { return why_left_out(name); }
+  [[nodiscard]] std::string left_out(std::string_view name) const override {
+    return why_left_out(left_out_of_layouts, name);
+  }
 
  protected:
   static std::shared_ptr<testing::manual_clock> clock_of_today() {
@@ -104,7 +106,7 @@ class postgres_layout_backend final : public layout_backend {
     store_ = postgres::open(db_.connection(), o);
   }
   [[nodiscard]] std::string left_out(std::string_view of) const override {
-    auto why = why_left_out_of_narrow(of);
+    auto why = why_left_out(left_out_of_narrow_layouts, of);
     return why.empty() ? layout_backend::left_out(of) : why;
   }
   spi::store& store() override { return store_->backend(); }
@@ -152,7 +154,8 @@ class mysql_layout_backend final : public layout_backend {
     store_ = mysql::open(db_.url(), o);
   }
   [[nodiscard]] std::string left_out(std::string_view of) const override {
-    auto why = why_left_out_of_narrow(of);
+    auto why = why_left_out(left_out_of_narrow_layouts, of);
+    if (why.empty()) why = why_left_out(left_out_on_mysql, of);
     return why.empty() ? layout_backend::left_out(of) : why;
   }
   spi::store& store() override { return store_->backend(); }
