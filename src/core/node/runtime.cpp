@@ -169,6 +169,11 @@ void runtime::abandon_open_calls() {
 void runtime::check_lock() const {
   auto const& s = core_->settings();
   auto const can = core_->store().capabilities();
+  if (!s.exclusive && !can.owners_in_table) {
+    throw error{errc::unsupported, "a " + std::string{name(s.mode)} + " node needs a table that says who owns a row, and " +
+                                       std::string{can.table} +
+                                       " has no columns for it: use single_node, whose second node stands by"};
+  }
   if (!s.exclusive || can.dispatch_lock != lock_kind::none) return;
   throw error{errc::unsupported, "a " + std::string{name(s.mode)} + " node needs a dispatch lock, and the store of " +
                                      std::string{can.table} + " has none: " + std::string{can.no_lock_reason}};
