@@ -41,8 +41,8 @@ struct poll_options {
   std::chrono::milliseconds skip_recent{0};
 
   /// Whether a claim that came back full is followed by the next one at once. Default true. False: new rows are claimed
-  /// every `every` only, one claim each time, whatever waits and whoever writes; retries are still found when they are
-  /// due. Then `batch` rows per `every` are the most that a node delivers.
+  /// every `every` only, one claim each time, however many wait; retries are still found when they are due. Then
+  /// `batch` rows per `every` are the most that a node delivers.
   bool drain = true;
 };
 

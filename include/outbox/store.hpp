@@ -182,6 +182,9 @@ struct store_capabilities {
   /// is refused, because nothing remembers which of its children are done.
   bool owners_in_table = true;
 
+  /// What users should know about the table at each start, as a log line. Empty: nothing. Valid as long as the store.
+  std::string_view remarks{};
+
   bool pauses = true;     ///< pause, resume.
   bool uuid_ids = false;  ///< Event ids must be UUIDs; those that the library makes are then UUIDs of version 7.
 

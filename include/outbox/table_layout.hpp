@@ -1,7 +1,7 @@
 // A table of another shape: one that another program created, served as it is.
 /// \file
 ///
-///     auto store = outbox::postgres::open(url, {.layout = outbox::layouts::polled_outbox()});
+///     auto store = outbox::sqlite::open(path, {.layout = outbox::layouts::polled_outbox()});
 ///     auto box = outbox::single_node({.store = store, .listeners = std::move(listeners)});
 ///
 /// The library never creates or alters such a table. What the table has no column for lives in the memory of the

@@ -168,8 +168,9 @@ std::shared_ptr<store> open_layout(std::string const& url, options o) {
   auto c = how.open(o.timeout);
   auto const s = look_at_server(c.get());
   if (s.clustered) {
-    throw error{errc::unsupported,
-                "a table that has a layout needs a dispatch lock, and locks by name hold on one server of a cluster only"};
+    throw error{
+        errc::unsupported,
+        "a table that has a layout needs a dispatch lock, and locks by name hold on one server of a cluster only"};
   }
   auto l = *o.layout;
   auto const dot = l.table.find('.');
@@ -182,11 +183,7 @@ std::shared_ptr<store> open_layout(std::string const& url, options o) {
   auto const columns = shape_of(d, l, database, table);
   table_identity to{table, database, d.ask<std::string>(server_identity).value_or(""), true};
   auto lock = lock_name(d, "dispatch", to.id + "/" + l.table);
-  auto made = std::make_shared<mysql_layout_store>(std::move(how), o, l, std::move(to), columns, std::move(lock));
-  sql::say_costs(l, l.table, [&](std::string const& text) {
-    if (o.log) o.log(log_level::info, text);
-  });
-  return made;
+  return std::make_shared<mysql_layout_store>(std::move(how), o, l, std::move(to), columns, std::move(lock));
 }
 
 }  // namespace outbox::inline v0::mysql

@@ -47,12 +47,11 @@ std::size_t ask(caller_connection& c, table_identity const& to) {
   return packet;
 }
 
-// The table has no companion that could tell: server, database and table must be the same. Reads no table of the
-// application's, so it makes no snapshot.
+// The table has no companion that could tell: server, database and table must be the same. Reads only tables
+// of the server itself, so it makes no snapshot.
 std::size_t ask_server(caller_connection& c, table_identity const& to) {
-  bool const there =
-      c.any("SELECT 1 FROM information_schema.tables WHERE table_schema = ?1 AND table_name = ?2",
-            {std::string_view{to.database}, std::string_view{to.table}});
+  bool const there = c.any("SELECT 1 FROM information_schema.tables WHERE table_schema = ?1 AND table_name = ?2",
+                           {std::string_view{to.database}, std::string_view{to.table}});
   if (!there || c.ask<std::string>(server_identity) != to.id) {
     throw error{errc::wrong_transaction, "the transaction is on another database than the node's store"};
   }

@@ -66,7 +66,8 @@ sqlite::synchronous synchronous_of(std::string const& text) {
   return sqlite::synchronous::normal;
 }
 
-std::shared_ptr<store> open_sqlite(std::string path, parameters const& given, std::optional<table_layout> const& layout) {
+std::shared_ptr<store> open_sqlite(std::string path, parameters const& given,
+                                   std::optional<table_layout> const& layout) {
   if (path.starts_with("//")) path.erase(0, 2);  // sqlite:///absolute and sqlite://relative, as others write it
   if (path.empty()) refuse("names no file: write sqlite:path/to/file.db");
   sqlite::options o;

@@ -26,7 +26,8 @@ form behind(std::string suffix) {
 std::map<std::string, std::string> types_of(driver& d, std::string_view table) {
   std::map<std::string, std::string> types;
   d.execute(
-      "SELECT a.attname::text, format_type(a.atttypid, NULL) FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND "
+      "SELECT a.attname::text, format_type(a.atttypid, NULL) FROM pg_attribute a WHERE a.attrelid = to_regclass($1) "
+      "AND "
       "a.attnum > 0 AND NOT a.attisdropped",
       {table}, [&](sql::row const& r) {
         types.emplace(r.text(0), r.text(1));
@@ -40,24 +41,26 @@ sql::layout_forms forms(table_layout const& l, bool zoned) {
   std::string const utc = zoned ? "" : " AT TIME ZONE 'UTC'";
   std::string const id_type = l.ids == id_kind::uuid ? "::uuid" : "::text";
   auto const instant_of = [utc](std::string const& p) { return "(" + p + "::timestamptz" + utc + ")"; };
-  return {.kind = "postgres",
-          .begin = "BEGIN ISOLATION LEVEL READ COMMITTED",
-          .partial = false,
-          .integer = behind("::bigint"),
-          .bytes = [](std::string const& c) { return "octet_length(" + c + "::text)"; },
-          .text = behind("::text"),
-          .id = behind(id_type),
-          .ids = [id_type](std::string const& p) { return "(SELECT json_array_elements_text(" + p + "::json)" + id_type + ")"; },
-          .aggregate = behind(l.aggregate_ids == id_kind::uuid ? "::uuid" : "::text"),
-          .from_now =
-              [utc](std::string const& p) {
-                return "((statement_timestamp() + " + p + "::bigint * interval '1 microsecond')" + utc + ")";
-              },
-          .at = instant_of,
-          .time = [utc](std::string const& c) { return "(" + c + utc + ")"; },
-          .sortable = behind(""),
-          .compared = instant_of,
-          .finish = [](std::string const& text) { return numbered(text); }};
+  return {
+      .kind = "postgres",
+      .begin = "BEGIN ISOLATION LEVEL READ COMMITTED",
+      .partial = false,
+      .integer = behind("::bigint"),
+      .bytes = [](std::string const& c) { return "octet_length(" + c + "::text)"; },
+      .text = behind("::text"),
+      .id = behind(id_type),
+      .ids = [id_type](
+                 std::string const& p) { return "(SELECT json_array_elements_text(" + p + "::json)" + id_type + ")"; },
+      .aggregate = behind(l.aggregate_ids == id_kind::uuid ? "::uuid" : "::text"),
+      .from_now =
+          [utc](std::string const& p) {
+            return "((statement_timestamp() + " + p + "::bigint * interval '1 microsecond')" + utc + ")";
+          },
+      .at = instant_of,
+      .time = [utc](std::string const& c) { return "(" + c + utc + ")"; },
+      .sortable = behind(""),
+      .compared = instant_of,
+      .finish = [](std::string const& text) { return numbered(text); }};
 }
 
 // Database and table by their numbers, and the cluster that these belong to: copies are told apart.
@@ -143,7 +146,8 @@ bool has_zone(driver& d, table_layout const& l, std::string const& table) {
   if (types.empty()) throw error{errc::store_failure, "there is no table " + table, "42P01"};
   auto const type = [&](std::string const& column) {
     auto const at = types.find(column);
-    if (at == types.end()) throw error{errc::store_failure, "table " + table + " has no column '" + column + "'", "42703"};
+    if (at == types.end())
+      throw error{errc::store_failure, "table " + table + " has no column '" + column + "'", "42703"};
     return at->second;
   };
   auto const created = type(l.created_at);
@@ -174,11 +178,7 @@ std::shared_ptr<store> open_layout(std::string const& connection, options o) {
   bool const zoned = has_zone(d, l, table);
   auto const ask = identity_sql(table);
   table_identity to{table, {}, d.ask<std::string>(ask).value_or(""), ask};
-  auto made = std::make_shared<postgres_layout_store>(std::move(how), o, l, std::move(to), zoned, pooled);
-  sql::say_costs(l, l.table, [&](std::string const& text) {
-    if (o.log) o.log(log_level::info, text);
-  });
-  return made;
+  return std::make_shared<postgres_layout_store>(std::move(how), o, l, std::move(to), zoned, pooled);
 }
 
 }  // namespace outbox::inline v0::postgres

@@ -13,9 +13,7 @@ constexpr std::string_view blanks = " \t\r\n";
   throw error::about(errc::invalid_event, field, why);
 }
 
-bool hex(char c) noexcept {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
+bool hex(char c) noexcept { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 // The end of the string whose opening quote is at `at`.
 std::size_t end_of_string(std::string_view json, std::size_t at) {

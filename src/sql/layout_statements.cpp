@@ -37,10 +37,29 @@ class writer {
   [[nodiscard]] std::string row() const {
     auto const created_at = f_.time(created);
     auto const done_at = l_.done_at.empty() ? "NULL" : f_.time(q(l_.done_at));
-    std::vector<std::string> const columns{
-        "NULL", f_.text(id), q(l_.event_type), q(l_.aggregate_type), f_.text(q(l_.aggregate_id)), or_null(l_.tenant),
-        f_.text(q(l_.payload)), l_.headers.empty() ? "NULL" : f_.text(q(l_.headers)), group, or_null(l_.attempts), "NULL", created_at, created_at, created_at,
-        done_at, or_null(l_.error), "NULL", "NULL", "NULL", "NULL", "NULL", "NULL", "NULL"};
+    std::vector<std::string> const columns{"NULL",
+                                           f_.text(id),
+                                           q(l_.event_type),
+                                           q(l_.aggregate_type),
+                                           f_.text(q(l_.aggregate_id)),
+                                           or_null(l_.tenant),
+                                           f_.text(q(l_.payload)),
+                                           l_.headers.empty() ? "NULL" : f_.text(q(l_.headers)),
+                                           group,
+                                           or_null(l_.attempts),
+                                           "NULL",
+                                           created_at,
+                                           created_at,
+                                           created_at,
+                                           done_at,
+                                           or_null(l_.error),
+                                           "NULL",
+                                           "NULL",
+                                           "NULL",
+                                           "NULL",
+                                           "NULL",
+                                           "NULL",
+                                           "NULL"};
     std::string list;
     for (auto const& c : columns) list += (list.empty() ? "" : ", ") + c;
     return list;
@@ -199,13 +218,13 @@ layout_statements make_statements(table_layout const& l, layout_forms const& f) 
   auto const counted = [&](std::string const& parameter) {
     return w.q(l.attempts) + " = coalesce(" + w.q(l.attempts) + ", 0) + " + f.integer(parameter);
   };
-  s.settle_dead = w.text("UPDATE {table} SET " + set_dead(l, w, "?2") +
-                         (l.attempts.empty() ? "" : ", " + counted("?3")) + " WHERE {id} = " + f.id("?1") +
-                         " AND {status} = {NEW}" + (l.error.empty() ? " AND ?2 <> 'no column'" : "") +
-                         (l.attempts.empty() ? " AND " + unused(f, "?3") : ""));
+  s.settle_dead =
+      w.text("UPDATE {table} SET " + set_dead(l, w, "?2") + (l.attempts.empty() ? "" : ", " + counted("?3")) +
+             " WHERE {id} = " + f.id("?1") + " AND {status} = {NEW}" +
+             (l.error.empty() ? " AND ?2 <> 'no column'" : "") + (l.attempts.empty() ? " AND " + unused(f, "?3") : ""));
   if (!l.attempts.empty()) {
-    s.count_retry = w.text("UPDATE {table} SET " + counted("?2") + " WHERE {id} = " + f.id("?1") +
-                           " AND {status} = {NEW}");
+    s.count_retry =
+        w.text("UPDATE {table} SET " + counted("?2") + " WHERE {id} = " + f.id("?1") + " AND {status} = {NEW}");
   }
   return s;
 }

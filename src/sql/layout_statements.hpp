@@ -21,18 +21,18 @@ struct layout_forms {
   /// True: a statement that fails leaves those before it in the caller's transaction.
   bool partial = true;
 
-  form integer;     ///< A parameter that is a number.
-  form bytes;       ///< The size of a text column.
-  form text;        ///< A column of ids as text.
-  form id;          ///< A parameter that is an id.
-  form ids;         ///< A list of ids for IN, from a parameter that is a JSON array.
-  form aggregate;   ///< A parameter that is an aggregate id.
-  form from_now;    ///< A parameter that is a `sql::from_now`, as an instant of the columns.
-  form at;          ///< A parameter that is an instant, for `created_at`.
-  form time;        ///< An instant column as `row::time` reads it.
-  form sortable;    ///< An instant column or expression, to be compared.
-  form compared;    ///< A parameter that is an instant, to be compared with `sortable`.
-  form finish;      ///< Makes the text that the database gets.
+  form integer;    ///< A parameter that is a number.
+  form bytes;      ///< The size of a text column.
+  form text;       ///< A column of ids as text.
+  form id;         ///< A parameter that is an id.
+  form ids;        ///< A list of ids for IN, from a parameter that is a JSON array.
+  form aggregate;  ///< A parameter that is an aggregate id.
+  form from_now;   ///< A parameter that is a `sql::from_now`, as an instant of the columns.
+  form at;         ///< A parameter that is an instant, for `created_at`.
+  form time;       ///< An instant column as `row::time` reads it.
+  form sortable;   ///< An instant column or expression, to be compared.
+  form compared;   ///< A parameter that is an instant, to be compared with `sortable`.
+  form finish;     ///< Makes the text that the database gets.
 };
 
 /// What a `layout_store` sends besides the statements of a `dialect`.

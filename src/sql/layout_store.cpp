@@ -41,6 +41,13 @@ std::string numbered_from(std::string_view row, std::size_t first) {
 
 bool ends(outcome o) noexcept { return o == outcome::delivered || o == outcome::dead; }
 
+std::string remarks_about(table_layout const& l) {
+  std::string text = "the table is served as it is:";
+  for (auto const& cost : costs_of(l)) text += " " + cost + ";";
+  text.back() = '.';
+  return text;
+}
+
 std::vector<std::string> ids_of(std::span<row_handle const> rows) {
   std::vector<std::string> ids;
   for (auto const& r : rows) ids.push_back(r.id);
@@ -94,6 +101,7 @@ layout_store::layout_store(table_layout l, layout_forms const& f, layout_stateme
       finish_{f.finish},
       partial_{f.partial},
       full_name_{std::move(full_name)},
+      remarks_{remarks_about(layout_)},
       clock_{layout_.clock ? layout_.clock : machine_clock()} {}
 
 layout_store::~layout_store() = default;
@@ -105,6 +113,7 @@ store_capabilities layout_store::capabilities() const noexcept {
           .event_types = true,
           .findings = true,
           .owners_in_table = false,
+          .remarks = remarks_,
           .pauses = false,
           .uuid_ids = layout_.ids == id_kind::uuid};
 }
@@ -443,15 +452,8 @@ void check_options_of_layout(table_layout const& l, std::string_view table, done
 }
 
 void refuse_to_migrate(table_layout const& l) {
-  throw error{errc::unsupported, "table '" + l.table + "' has a layout: another program created it, and migrate never " +
-                                     "changes it"};
-}
-
-void say_costs(table_layout const& l, std::string_view full_name, std::function<void(std::string const&)> const& say) {
-  std::string text = "table '" + std::string{full_name} + "' is served as it is:";
-  for (auto const& cost : costs_of(l)) text += " " + cost + ";";
-  text.back() = '.';
-  say(text);
+  throw error{errc::unsupported,
+              "table '" + l.table + "' has a layout: another program created it, and migrate never " + "changes it"};
 }
 
 }  // namespace outbox::inline v0::sql

@@ -105,6 +105,7 @@ class OUTBOX_SQL_EXPORT layout_store : public sql_store {
   layout_forms::form finish_;
   bool partial_;
   std::string full_name_;
+  std::string remarks_;  ///< What the table cannot do.
   std::shared_ptr<clock const> clock_;
   std::mutex claim_mutex_;  ///< One claim at a time.
   std::shared_ptr<row_memory> memory_ = std::make_shared<row_memory>();
@@ -122,9 +123,5 @@ OUTBOX_SQL_EXPORT void check_options_of_layout(table_layout const& l, std::strin
 
 /// Throws `error` (unsupported): `migrate` never touches a table of another shape.
 [[noreturn]] OUTBOX_SQL_EXPORT void refuse_to_migrate(table_layout const& l);
-
-/// Says what a table of this shape cannot do.
-OUTBOX_SQL_EXPORT void say_costs(table_layout const& l, std::string_view full_name,
-                                 std::function<void(std::string const&)> const& say);
 
 }  // namespace outbox::inline v0::sql

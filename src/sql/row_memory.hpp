@@ -31,9 +31,7 @@ struct remembered_row {
   std::string progress{};
 
   /// The first instant at which a claim may take the row.
-  [[nodiscard]] instant claimable_at() const noexcept {
-    return lease_until && *lease_until > due ? *lease_until : due;
-  }
+  [[nodiscard]] instant claimable_at() const noexcept { return lease_until && *lease_until > due ? *lease_until : due; }
 
   /// True if forgetting it changes nothing.
   [[nodiscard]] bool says_nothing(instant now) const noexcept {

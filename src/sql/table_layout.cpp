@@ -55,13 +55,20 @@ void check(table_layout const& l) {
     if (std::ranges::find(columns, *c.second) != columns.end()) refuse(c.first, "is the name of another column too");
     columns.emplace_back(*c.second);
   };
-  for (auto const& c : {named{"id", &l.id}, {"event_type", &l.event_type}, {"aggregate_type", &l.aggregate_type},
-                        {"aggregate_id", &l.aggregate_id}, {"payload", &l.payload}, {"status", &l.status},
+  for (auto const& c : {named{"id", &l.id},
+                        {"event_type", &l.event_type},
+                        {"aggregate_type", &l.aggregate_type},
+                        {"aggregate_id", &l.aggregate_id},
+                        {"payload", &l.payload},
+                        {"status", &l.status},
                         {"created_at", &l.created_at}}) {
     column(c, true);
   }
-  for (auto const& c : {named{"done_at", &l.done_at}, {"error", &l.error}, {"tenant", &l.tenant},
-                        {"headers", &l.headers}, {"attempts", &l.attempts}}) {
+  for (auto const& c : {named{"done_at", &l.done_at},
+                        {"error", &l.error},
+                        {"tenant", &l.tenant},
+                        {"headers", &l.headers},
+                        {"attempts", &l.attempts}}) {
     column(c, false);
   }
   check_word("pending", l.pending);
@@ -77,7 +84,8 @@ void check(table_layout const& l) {
 
 std::vector<std::string> costs_of(table_layout const& l) {
   std::vector<std::string> all{
-      "it has no columns for an owner and a lease: one node dispatches, guarded by the dispatch lock, and multi_node is "
+      "it has no columns for an owner and a lease: one node dispatches, guarded by the dispatch lock, and multi_node "
+      "is "
       "refused",
       "it has no column for a due instant: retries wait in memory, a restart makes them due at once, and events with a "
       "delay are refused",

@@ -107,13 +107,7 @@ class sqlite_layout_store final : public sql::layout_store {
 std::shared_ptr<store> open_layout(std::string const& path, options o) {
   sql::check_options_of_layout(*o.layout, o.table, o.done_rows);
   auto c = o.clock ? o.clock : machine_clock();
-  auto const log = o.log;
-  auto const l = *o.layout;
-  auto made = std::make_shared<sqlite_layout_store>(path, std::move(o), std::move(c));
-  sql::say_costs(l, made->capabilities().table, [&](std::string const& text) {
-    if (log) log(log_level::info, text);
-  });
-  return made;
+  return std::make_shared<sqlite_layout_store>(path, std::move(o), std::move(c));
 }
 
 }  // namespace outbox::inline v0::sqlite

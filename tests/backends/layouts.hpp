@@ -67,7 +67,8 @@ class sqlite_layout_backend final : public layout_backend {
   sqlite_layout_backend() {
     connection_.execute(
         "CREATE TABLE message (Message TEXT PRIMARY KEY, kind TEXT NOT NULL, about TEXT, about_id TEXT, body TEXT NOT "
-        "NULL, state TEXT NOT NULL, born TEXT NOT NULL, ended TEXT, problem TEXT, tenant TEXT, headers TEXT, tries INT)");
+        "NULL, state TEXT NOT NULL, born TEXT NOT NULL, ended TEXT, problem TEXT, tenant TEXT, headers TEXT, tries "
+        "INT)");
     auto l = described("message");
     l.tenant = "tenant";
     l.headers = "headers";

@@ -773,7 +773,7 @@ option_list options_of(outbox::sqlite::options const& o) {
 
 option_list options_of(outbox::postgres::options const& o) {
   auto const& [table, schema, connections, timeout, migrate, adopt_jsonb, ordered, notify, log, done_rows, connect,
-              layout] = o;
+               layout] = o;
   return {{"table", table},
           {"schema", unset(schema.empty(), "the current schema")},
           {"connections", text(connections)},
@@ -789,7 +789,8 @@ option_list options_of(outbox::postgres::options const& o) {
 }
 
 option_list options_of(outbox::mysql::options const& o) {
-  auto const& [table, database, connections, timeout, migrate, adopt_json, log, done_rows, flavour, connect, layout] = o;
+  auto const& [table, database, connections, timeout, migrate, adopt_json, log, done_rows, flavour, connect, layout] =
+      o;
   return {{"table", table},
           {"database", unset(database.empty(), "that of the connection")},
           {"connections", text(connections)},
