@@ -71,7 +71,8 @@ install(FILES ${PROJECT_BINARY_DIR}/papers/man/outbox.1.gz DESTINATION share/man
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/relay/outbox-relay.service DESTINATION /lib/systemd/system COMPONENT relay)
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/relay/outbox-relay.sysusers DESTINATION /usr/lib/sysusers.d
   RENAME outbox-relay.conf COMPONENT relay)
-install(FILES ${PROJECT_SOURCE_DIR}/packaging/relay/relay.toml DESTINATION /etc/outbox COMPONENT relay)
+install(FILES ${PROJECT_SOURCE_DIR}/packaging/relay/relay.toml
+  ${PROJECT_SOURCE_DIR}/packaging/relay/polled-outbox.toml DESTINATION /etc/outbox COMPONENT relay)
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/debian/liboutbox0.1.lintian-overrides
   DESTINATION share/lintian/overrides RENAME ${runtime_package} COMPONENT runtime)
 include(CPack)

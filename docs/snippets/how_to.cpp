@@ -613,6 +613,39 @@ void metrics() {
   std::printf("metrics: scraped while the node runs\n");
 }
 
+void use_your_own_table(std::string const& path) {
+  outbox::sqlite::connection db{path};
+  db.execute(
+      "CREATE TABLE outbox (id TEXT PRIMARY KEY, aggregate_type TEXT NOT NULL, aggregate_id TEXT NOT NULL, event_type "
+      "TEXT NOT NULL, payload TEXT NOT NULL, status TEXT NOT NULL, created_at TEXT NOT NULL, sent_at TEXT, "
+      "error_message TEXT)");
+  db.execute(
+      "INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, payload, status, created_at) VALUES "
+      "('0190a0b0-0000-7000-8000-000000000001', 'Order', '0190a0b0-0000-7000-8000-000000000002', 'OrderCreated', "
+      "'{}', 'NEW', '2030-01-31 12:00:00')");
+  int calls = 0;
+  outbox::listeners listeners;
+  listeners.on("OrderCreated", [&](outbox::delivery const&) { ++calls; });
+
+  auto store = outbox::sqlite::open(path, {.layout = outbox::layouts::polled_outbox()});
+  auto box = outbox::single_node({.store = store, .listeners = std::move(listeners)});
+
+  box.run_until_idle();
+  check(calls == 1, "a row of another program is delivered");
+  check(db.query_one<std::string>("SELECT status FROM outbox") == "SENT", "and marked with the word of its table");
+
+  outbox::table_layout messages{.table = "shop.message",
+                                .id = "message_id",
+                                .event_type = "kind",
+                                .status = "state",
+                                .error = "problem",
+                                .pending = "waiting",
+                                .done = "gone",
+                                .dead = "broken"};
+  outbox::check(messages);
+  std::printf("use-your-own-table: as it is\n");
+}
+
 int run_all(std::string const& directory) {
   try {
     join_your_transaction(directory + "/shop.db");
@@ -623,6 +656,7 @@ int run_all(std::string const& directory) {
     in_order();
     stop_a_node();
     metrics();
+    use_your_own_table(directory + "/orders.db");
     return 0;
   } catch (std::exception const& e) {
     std::printf("does not hold: %s\n", e.what());

@@ -132,6 +132,7 @@ struct event_record {
   instant occurred_at{};                   ///< By the caller's clock.
   std::optional<instant> available_at;     ///< Not delivered before this instant.
   std::optional<std::chrono::milliseconds> deliver_after;  ///< Not delivered before this long after the insert.
+  bool made_id = false;  ///< The library made the id: a store that holds UUIDs gives the event one of its own.
 };
 
 /// An immutable, valid event. Thread-safe. Copies share one block of memory, so they are cheap.
@@ -189,5 +190,8 @@ OUTBOX_CORE_EXPORT void check_limits(event const& e, event_limits const& limits)
 
 /// A new ULID: 26 characters, greater than every one made before in this process.
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string new_event_id();
+
+/// A new UUID of version 7: 36 characters, greater than every one made before in this process.
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string new_uuid();
 
 }  // namespace outbox::inline v0

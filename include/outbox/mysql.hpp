@@ -18,11 +18,13 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <outbox/detail/mysql_export.hpp>
 #include <outbox/log.hpp>
 #include <outbox/migration.hpp>
 #include <outbox/sql.hpp>
 #include <outbox/store.hpp>
+#include <outbox/table_layout.hpp>
 #include <outbox/transaction.hpp>
 #include <span>
 #include <string>
@@ -89,6 +91,11 @@ struct options {
   /// MYSQL_OPT_CONNECT_TIMEOUT, MYSQL_OPT_READ_TIMEOUT and MYSQL_OPT_WRITE_TIMEOUT. If it throws or returns null, the
   /// attempt has failed and is repeated later, except in `open()`, which throws. Default: none.
   std::function<st_mysql*()> connect{};
+
+  /// Serves a table of another shape, which another program created. The library never changes its schema: `migrate` is
+  /// ignored, and `table` and `done_rows` must not be set. See <outbox/table_layout.hpp> for what such a table costs.
+  /// Default: none, the table has this library's schema.
+  std::optional<table_layout> layout{};
 };
 
 /// Opens the store behind a URL:

@@ -4,6 +4,7 @@
 #include <memory>
 #include <outbox/detail/stores_export.hpp>
 #include <outbox/store.hpp>
+#include <outbox/table_layout.hpp>
 #include <string_view>
 
 namespace outbox::inline v0 {
@@ -25,5 +26,8 @@ namespace outbox::inline v0 {
 ///
 /// Throws `error` (invalid_option) that names what is wrong with the URL, or the error of the store that it opens.
 [[nodiscard]] OUTBOX_STORES_EXPORT std::shared_ptr<store> open_store(std::string_view url);
+
+/// The same for a table of another shape. Throws `error` (invalid_option) also if the store is not one on SQL.
+[[nodiscard]] OUTBOX_STORES_EXPORT std::shared_ptr<store> open_store(std::string_view url, table_layout const& layout);
 
 }  // namespace outbox::inline v0

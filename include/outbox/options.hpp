@@ -39,6 +39,11 @@ struct poll_options {
   /// Claims leave out rows younger than this. Default 0. At most 1 h. Nodes of this library do not need it, because a
   /// node owns what it writes. Set it if another program that dispatches hot shares the table.
   std::chrono::milliseconds skip_recent{0};
+
+  /// Whether a claim that came back full is followed by the next one at once. Default true. False: new rows are claimed
+  /// every `every` only, one claim each time, however many wait; retries are still found when they are due. Then
+  /// `batch` rows per `every` are the most that a node delivers.
+  bool drain = true;
 };
 
 /// What a node may hold in memory. A write that finds no slot still succeeds; the poller delivers its event later.

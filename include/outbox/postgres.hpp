@@ -18,11 +18,13 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <outbox/detail/postgres_export.hpp>
 #include <outbox/log.hpp>
 #include <outbox/migration.hpp>
 #include <outbox/sql.hpp>
 #include <outbox/store.hpp>
+#include <outbox/table_layout.hpp>
 #include <outbox/transaction.hpp>
 #include <span>
 #include <string>
@@ -90,6 +92,11 @@ struct options {
   /// threads at once, and should give up as soon as `timeout` does. If it throws or returns null, the attempt has
   /// failed and is repeated later, except in `open()`, which throws. Default: none.
   std::function<pg_conn*()> connect{};
+
+  /// Serves a table of another shape, which another program created. The library never changes its schema: `migrate` is
+  /// ignored, and `table`, `ordered`, `notify` and `done_rows` must not be set. See <outbox/table_layout.hpp> for what
+  /// such a table costs. Default: none, the table has this library's schema.
+  std::optional<table_layout> layout{};
 };
 
 /// Opens the store behind a libpq connection string ("host=… dbname=…" or "postgresql://…"). libpq reads all of it:

@@ -39,8 +39,12 @@ struct retry_policy {
   /// time.
   std::function<std::chrono::milliseconds(std::int32_t failures)> delay{};
 
-  /// What `delay` returns, or the backoff for a `jitter` in [0, 1).
-  [[nodiscard]] OUTBOX_CORE_EXPORT std::chrono::milliseconds wait(std::int32_t failures, double jitter) const noexcept;
+  /// False: the backoff waits exactly `min(cap, base * 2^(n-1))`. Events that failed together then come back together,
+  /// which prolongs an outage: for tables whose other readers expect exact waits. Default true.
+  bool jitter = true;
+
+  /// What `delay` returns, or the backoff for a `random` number in [0, 1).
+  [[nodiscard]] OUTBOX_CORE_EXPORT std::chrono::milliseconds wait(std::int32_t failures, double random) const noexcept;
 };
 
 }  // namespace outbox::inline v0

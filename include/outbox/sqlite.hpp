@@ -20,12 +20,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <outbox/clock.hpp>
 #include <outbox/detail/sqlite_export.hpp>
 #include <outbox/log.hpp>
 #include <outbox/migration.hpp>
 #include <outbox/sql.hpp>
 #include <outbox/store.hpp>
+#include <outbox/table_layout.hpp>
 #include <outbox/transaction.hpp>
 #include <span>
 #include <string>
@@ -80,6 +82,11 @@ struct options {
   /// timeout, WAL, `synchronous` and extended result codes on it, and closes it. It is called on the thread that calls
   /// `open()` or `migrate()`, three times at most. Default: none.
   std::function<sqlite3*()> connect{};
+
+  /// Serves a table of another shape, which another program created. The library never changes its schema: `migrate` is
+  /// ignored, and `table`, `done_rows` must not be set. See <outbox/table_layout.hpp> for what such a table costs.
+  /// Default: none, the table has this library's schema.
+  std::optional<table_layout> layout{};
 };
 
 /// Opens the store in the file `path` and creates the file if there is none. The store's connections use

@@ -177,6 +177,17 @@ struct store_capabilities {
   bool keys = false;           ///< Receipts, unblocking settlements, parked_keys, heal, set_keyed.
   bool findings = false;       ///< findings.
 
+  /// False: who owns a row, its progress and its retries are kept in the memory of one process. Only a node that holds
+  /// the dispatch lock may deliver then, so `multi_node` is refused; rows are never born with an owner; and `fan_out`
+  /// is refused, because nothing remembers which of its children are done.
+  bool owners_in_table = true;
+
+  /// What users should know about the table at each start, as a log line. Empty: nothing. Valid as long as the store.
+  std::string_view remarks{};
+
+  bool pauses = true;     ///< pause, resume.
+  bool uuid_ids = false;  ///< Event ids must be UUIDs; those that the library makes are then UUIDs of version 7.
+
   /// How often a node looks for new rows unless its options say otherwise. Shorter where nothing tells of them.
   std::chrono::milliseconds poll_every{5000};
 };

@@ -39,6 +39,10 @@ struct config::data {
 
 namespace {
 
+std::shared_ptr<store> open_table(std::string const& url, table_data const& t) {
+  return t.layout ? open_store(url, *t.layout) : open_store(url);
+}
+
 template <class R>
 void describe_tables(R& r, std::vector<table_data>& tables) {
   r.list("tables", [&](auto& inside) {
@@ -369,7 +373,7 @@ std::string way_of(table_data const& t, event const& e) {
 std::string config::preview(std::size_t events) const {
   std::string text;
   for (auto const& t : data_->tables) {
-    auto const s = open_store(without_migration(t.url));
+    auto const s = open_table(without_migration(t.url), t);
     auto const c = s->inspect().counts();
     text += (t.label.empty() ? "table" : t.label) + ": " + std::to_string(c.created) + " waiting, " +
             std::to_string(c.retry) + " to be tried again, " + std::to_string(c.dead) + " dead\n";
@@ -396,7 +400,7 @@ config::opened config::open(config_extras with) const {
         add_listener(l, r, publish(by_name.at(r.sink), r.message));
       }
     }
-    all.nodes.emplace_back(t.label, make_node(t, open_store(t.url), std::move(l), with));
+    all.nodes.emplace_back(t.label, make_node(t, open_table(t.url, t), std::move(l), with));
   }
   return all;
 }

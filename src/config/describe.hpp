@@ -8,6 +8,7 @@
 #include <outbox/config.hpp>
 #include <outbox/options.hpp>
 #include <outbox/sinks/json_lines.hpp>
+#include <outbox/table_layout.hpp>
 
 #include "config/reader.hpp"
 
@@ -26,6 +27,7 @@ struct table_data {
   std::string label;  ///< In the log and in errors: "table", or the name of one of several.
   mode runs = mode::none;
   std::string url;
+  std::optional<table_layout> layout;
   node_options node;
   std::optional<age_purge_options> age_purge;
   std::vector<route_data> routes;
@@ -72,6 +74,7 @@ void describe(R& r, backoff& b) {
 template <class R>
 void describe(R& r, retry_policy& p) {
   r.field("max_attempts", p.max_attempts);
+  r.field("jitter", p.jitter);
   r.section("backoff", [&](auto& inside) { describe(inside, p.backoff); });
 }
 
@@ -81,6 +84,7 @@ void describe(R& r, poll_options& o) {
   r.field("batch", o.batch);
   r.field("max_batch", o.max_batch);
   r.field("skip_recent", o.skip_recent);
+  r.field("drain", o.drain);
 }
 
 template <class R>
@@ -169,6 +173,41 @@ void describe_concurrency(R& r, table_data& t) {
   r.section("queue", [&](auto& inside) { describe(inside, t.node.queue); });
 }
 
+/// The layouts that have a name.
+enum class layout_profile { none, polled_outbox };
+
+// The profile comes first: what else is set changes a part of it.
+template <class R>
+void describe(R& r, table_layout& l) {
+  static constexpr choice<layout_profile> profiles[] = {{"none", layout_profile::none},
+                                                        {"polled_outbox", layout_profile::polled_outbox}};
+  static constexpr choice<id_kind> kinds[] = {{"text", id_kind::text}, {"uuid", id_kind::uuid}};
+  auto profile = layout_profile::none;
+  r.one_of("profile", profile, profiles);
+  if (profile == layout_profile::polled_outbox) l = layouts::polled_outbox();
+  r.field("table", l.table);
+  r.field("id", l.id);
+  r.field("event_type", l.event_type);
+  r.field("aggregate_type", l.aggregate_type);
+  r.field("aggregate_id", l.aggregate_id);
+  r.field("payload", l.payload);
+  r.field("status", l.status);
+  r.field("created_at", l.created_at);
+  r.field("done_at", l.done_at);
+  r.field("error", l.error);
+  r.field("tenant", l.tenant);
+  r.field("headers", l.headers);
+  r.field("attempts", l.attempts);
+  r.field("pending", l.pending);
+  r.field("done", l.done);
+  r.field("dead", l.dead);
+  r.one_of("ids", l.ids, kinds);
+  r.one_of("aggregate_ids", l.aggregate_ids, kinds);
+  r.field("needs_aggregate", l.needs_aggregate);
+  r.field("id_in_payload", l.id_in_payload);
+  r.field("remembered", l.remembered);
+}
+
 template <class R>
 void describe(R& r, table_data& t) {
   static constexpr choice<mode> modes[] = {{"single_node", mode::single_node},
@@ -180,6 +219,7 @@ void describe(R& r, table_data& t) {
   r.section("store", [&](auto& inside) {
     inside.secret("url", t.url);
     inside.require("url", "url = \"sqlite:shop.db\"");
+    inside.section("layout", t.layout, [](auto& within, table_layout& l) { describe(within, l); });
   });
   r.require("store", "url = \"sqlite:shop.db\" under [store]");
   r.section("limits", [&](auto& inside) { describe(inside, t.node.limits); });

@@ -5,6 +5,7 @@
 #include "mysql/adopt.hpp"
 #include "mysql/connector.hpp"
 #include "mysql/dispatch_lock.hpp"
+#include "sql/layout_store.hpp"
 #include "sql/schema.hpp"
 #include "sql/table_name.hpp"
 
@@ -152,6 +153,7 @@ std::string check_schema(MYSQL* c, std::string const& table, std::string const& 
 }
 
 migration migrate(std::string const& url, options const& o) {
+  if (o.layout) sql::refuse_to_migrate(*o.layout);
   check_options(o);
   auto const c = connector{url, o.connect}.open_for_changes(o.timeout);
   return migrate_connection(c.get(), o, resolve_database(c.get(), o), look_at_server(c.get()));

@@ -8,6 +8,7 @@
 #include "mysql/dispatch_lock.hpp"
 #include "mysql/driver.hpp"
 #include "mysql/findings.hpp"
+#include "mysql/layout_store.hpp"
 #include "mysql/migrate.hpp"
 #include "mysql/own_connection.hpp"
 #include "mysql/reach.hpp"
@@ -408,6 +409,7 @@ std::size_t mysql_store::send_release(sql::connection& c, std::span<owner_token 
 }  // namespace
 
 std::shared_ptr<store> open(std::string const& url, options o) {
+  if (o.layout) return open_layout(url, std::move(o));
   check_options(o);
   connector how{url, o.connect};
   auto c = o.migrate ? how.open_for_changes(o.timeout) : how.open(o.timeout);

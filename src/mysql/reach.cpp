@@ -47,6 +47,17 @@ std::size_t ask(caller_connection& c, table_identity const& to) {
   return packet;
 }
 
+// The table has no companion that could tell: server, database and table must be the same. Reads only tables
+// of the server itself, so it makes no snapshot.
+std::size_t ask_server(caller_connection& c, table_identity const& to) {
+  bool const there = c.any("SELECT 1 FROM information_schema.tables WHERE table_schema = ?1 AND table_name = ?2",
+                           {std::string_view{to.database}, std::string_view{to.table}});
+  if (!there || c.ask<std::string>(server_identity) != to.id) {
+    throw error{errc::wrong_transaction, "the transaction is on another database than the node's store"};
+  }
+  return static_cast<std::size_t>(c.ask<std::int64_t>("SELECT @@max_allowed_packet").value_or(0));
+}
+
 }  // namespace
 
 std::size_t check_reaches(caller_connection& c, table_identity const& to) {
@@ -54,7 +65,7 @@ std::size_t check_reaches(caller_connection& c, table_identity const& to) {
   auto const key = "outbox." + to.id + "." + to.database + "." + to.table;
   auto const session = static_cast<std::uintptr_t>(mysql_thread_id(raw));
   if (recall(raw, key.c_str()) == session) return recall(raw, packet_key);
-  auto const packet = ask(c, to);
+  auto const packet = to.described ? ask_server(c, to) : ask(c, to);
   remember(raw, packet_key, packet);
   remember(raw, key.c_str(), session);
   return packet;

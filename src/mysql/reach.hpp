@@ -12,7 +12,13 @@ namespace outbox::inline v0::mysql {
 struct table_identity {
   std::string table, database;
   std::string id;  ///< Drawn when the table was created, with the names of database and table.
+
+  /// True: another program created the table, and `id` is what `server_identity` said.
+  bool described = false;
 };
+
+/// Asks a server which one it is.
+inline constexpr char const* server_identity = "SELECT concat(@@hostname, ':', @@port, ':', @@datadir)";
 
 /// Checks at the first write of a store on a connection that it leads to the store's table, and remembers it with the
 /// connection. Returns the greatest size of a packet that the server takes on it. Throws `error` (wrong_transaction) if

@@ -1,5 +1,6 @@
 #include <charconv>
 #include <map>
+#include <optional>
 #include <outbox/error.hpp>
 #include <outbox/memory.hpp>
 #include <outbox/open_store.hpp>
@@ -65,7 +66,8 @@ sqlite::synchronous synchronous_of(std::string const& text) {
   return sqlite::synchronous::normal;
 }
 
-std::shared_ptr<store> open_sqlite(std::string path, parameters const& given) {
+std::shared_ptr<store> open_sqlite(std::string path, parameters const& given,
+                                   std::optional<table_layout> const& layout) {
   if (path.starts_with("//")) path.erase(0, 2);  // sqlite:///absolute and sqlite://relative, as others write it
   if (path.empty()) refuse("names no file: write sqlite:path/to/file.db");
   sqlite::options o;
@@ -85,6 +87,7 @@ std::shared_ptr<store> open_sqlite(std::string path, parameters const& given) {
              "'; sqlite knows table, busy_timeout, migrate, done_rows and synchronous");
     }
   }
+  o.layout = layout;
   return sqlite::open(path, std::move(o));
 }
 
@@ -135,7 +138,7 @@ template <class Options>
 }
 
 #ifdef OUTBOX_HAS_POSTGRES
-std::shared_ptr<store> open_postgres(std::string_view text) {
+std::shared_ptr<store> open_postgres(std::string_view text, std::optional<table_layout> const& layout) {
   server_url const url{text};
   postgres::options o;
   for (auto const& [name, value] : url.ours) {
@@ -151,12 +154,13 @@ std::shared_ptr<store> open_postgres(std::string_view text) {
              "'; postgresql knows outbox.table, schema, connections, timeout, migrate, ordered, notify and done_rows");
     }
   }
+  o.layout = layout;
   return postgres::open(url.connection, std::move(o));
 }
 #endif
 
 #ifdef OUTBOX_HAS_MYSQL
-std::shared_ptr<store> open_mysql(std::string_view text) {
+std::shared_ptr<store> open_mysql(std::string_view text, std::optional<table_layout> const& layout) {
   server_url const url{text};
   mysql::options o;
   for (auto const& [name, value] : url.ours) {
@@ -167,34 +171,40 @@ std::shared_ptr<store> open_mysql(std::string_view text) {
     }
     o.database = value;
   }
+  o.layout = layout;
   return mysql::open(url.connection, std::move(o));
 }
 #endif
 
-}  // namespace
-
-std::shared_ptr<store> open_store(std::string_view url) {
+std::shared_ptr<store> open_any(std::string_view url, std::optional<table_layout> const& layout) {
   auto const colon = url.find(':');
   auto const scheme = url.substr(0, colon);
   // What else stands there is not shown: it may be a part of a password.
   bool const named = scheme.find_first_of("/@?#%&=[] \\'\"") == std::string_view::npos;
   if (colon == std::string_view::npos || !named) refuse("has no scheme: write sqlite:path/to/file.db or memory:");
 #ifdef OUTBOX_HAS_POSTGRES
-  if (scheme == "postgresql" || scheme == "postgres") return open_postgres(url);
+  if (scheme == "postgresql" || scheme == "postgres") return open_postgres(url, layout);
 #endif
 #ifdef OUTBOX_HAS_MYSQL
-  if (scheme == "mysql" || scheme == "mariadb") return open_mysql(url);
+  if (scheme == "mysql" || scheme == "mariadb") return open_mysql(url, layout);
 #endif
   auto rest = url.substr(colon + 1);
   auto const question = std::min(rest.find('?'), rest.size());
   auto const given = parse_parameters(rest.substr(std::min(question + 1, rest.size())));
   rest = rest.substr(0, question);
-  if (scheme == "sqlite") return open_sqlite(std::string{rest}, given);
+  if (scheme == "sqlite") return open_sqlite(std::string{rest}, given, layout);
   if (scheme == "memory") {
+    if (layout) refuse("is memory:, and only tables of SQL databases have a layout");
     if (!rest.empty() || !given.empty()) refuse("is more than memory:, which takes nothing");
     return memory::open();
   }
   refuse("has the unknown scheme '" + std::string{scheme} + "'; this library was built with " + std::string{schemes});
 }
+
+}  // namespace
+
+std::shared_ptr<store> open_store(std::string_view url) { return open_any(url, std::nullopt); }
+
+std::shared_ptr<store> open_store(std::string_view url, table_layout const& layout) { return open_any(url, layout); }
 
 }  // namespace outbox::inline v0

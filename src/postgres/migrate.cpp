@@ -8,6 +8,7 @@
 #include "postgres/driver.hpp"
 #include "postgres/own_connection.hpp"
 #include "postgres/upgrade.hpp"
+#include "sql/layout_store.hpp"
 #include "sql/schema.hpp"
 #include "sql/table_name.hpp"
 
@@ -319,6 +320,7 @@ std::string check_schema(PGconn* c, std::string const& table, std::string const&
 }
 
 migration migrate(std::string const& connection, options const& o) {
+  if (o.layout) sql::refuse_to_migrate(*o.layout);
   check_options(o);
   auto const c = connector{connection, o.connect}.open(o.timeout);
   return migrate_connection(c.get(), o, resolve_schema(c.get(), o));

@@ -9,6 +9,7 @@
 #include "postgres/dispatch_lock.hpp"
 #include "postgres/driver.hpp"
 #include "postgres/findings.hpp"
+#include "postgres/layout_store.hpp"
 #include "postgres/migrate.hpp"
 #include "postgres/own_connection.hpp"
 #include "postgres/reach.hpp"
@@ -281,6 +282,7 @@ void warn_of_weak_durability(PGconn* c, options const& o) {
 }  // namespace
 
 std::shared_ptr<store> open(std::string const& connection, options o) {
+  if (o.layout) return open_layout(connection, std::move(o));
   check_options(o);
   connector how{connection, o.connect};
   auto const c = how.open(o.timeout);

@@ -38,6 +38,17 @@ bool ask_about_table(caller_connection& c, table_identity const& to) {
   return may_look;
 }
 
+// The table has no companion that could tell.
+bool ask_for_identity(caller_connection& c, table_identity const& to) {
+  if (c.ask<std::string>(to.identity_sql) != to.id) {
+    throw error{errc::wrong_transaction, "the transaction is on another database than the node's store"};
+  }
+  return c
+      .ask<bool>("SELECT has_table_privilege(to_regclass($1), 'SELECT') AND NOT row_security_active($1)",
+                 {std::string_view{to.table}})
+      .value_or(false);
+}
+
 }  // namespace
 
 bool check_reaches(caller_connection& c, table_identity const& to) {
@@ -54,7 +65,8 @@ bool check_reaches(caller_connection& c, table_identity const& to) {
   auto* const seen = watch::of(raw);
   if (seen == nullptr) return false;
   auto const* known = seen->find(to.id);
-  if (known == nullptr) known = seen->add({to.id, ask_about_table(c, to)});
+  if (known == nullptr)
+    known = seen->add({to.id, to.identity_sql.empty() ? ask_about_table(c, to) : ask_for_identity(c, to)});
   return known->may_look;
 }
 

@@ -11,6 +11,10 @@ struct table_identity {
   std::string table;
   std::string schema;
   std::string id;  ///< What `check_schema()` returned.
+
+  /// Set if another program created the table: asks for the identity, which is `id` if the connection leads there.
+  /// `table` is then the name as SQL takes it.
+  std::string identity_sql{};
 };
 
 /// Asks the server the first time that a connection is used for this table, and remembers the answer with the

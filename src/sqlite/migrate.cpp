@@ -5,6 +5,7 @@
 #include <outbox/error.hpp>
 #include <vector>
 
+#include "sql/layout_store.hpp"
 #include "sql/schema.hpp"
 #include "sql/table_name.hpp"
 #include "sqlite/driver.hpp"
@@ -170,6 +171,7 @@ std::vector<spi::finding> findings_of(sql::connection& c, std::string const& tab
 }
 
 migration migrate(std::string const& path, options const& o) {
+  if (o.layout) sql::refuse_to_migrate(*o.layout);
   sql::check_table_name(o.table);
   patience wait{o.busy_timeout, waiting::in_short_steps};
   auto const db = open_handle(path, o.connect, o.busy_timeout);

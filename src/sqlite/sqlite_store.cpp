@@ -13,25 +13,13 @@
 #include "sqlite/driver.hpp"
 #include "sqlite/foreign_rows.hpp"
 #include "sqlite/fork_gate.hpp"
+#include "sqlite/layout_store.hpp"
 #include "sqlite/migrate.hpp"
+#include "sqlite/own_connection.hpp"
 #include "sqlite/statements.hpp"
 
 namespace outbox::inline v0::sqlite {
 namespace {
-
-// A connection of the store, and the lock for its users.
-struct own_connection {
-  own_connection(std::string const& path, options const& o, clock const& c)
-      : wait{o.busy_timeout, waiting::in_short_steps},
-        db{open_handle(path, o.connect, o.busy_timeout, o.synchronous)},
-        statements{db.get(), c, prepared::kept} {
-    wait.attach(db.get());
-  }
-  patience wait;
-  handle db;
-  driver statements;
-  std::mutex mutex;
-};
 
 class sqlite_store final : public sql::row_store, public std::enable_shared_from_this<sqlite_store> {
  public:
@@ -221,6 +209,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
 }  // namespace
 
 std::shared_ptr<store> open(std::string const& path, options o) {
+  if (o.layout) return open_layout(path, std::move(o));
   sql::check_table_name(o.table);
   auto name = path;
   std::optional<file_identity> file;

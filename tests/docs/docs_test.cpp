@@ -617,11 +617,12 @@ std::string text(outbox::log_function const& f) {
 }
 
 option_list options_of(outbox::poll_options const& o) {
-  auto const& [every, batch, max_batch, skip_recent] = o;
+  auto const& [every, batch, max_batch, skip_recent, drain] = o;
   return {{"poll.every", text(every)},
           {"poll.batch", text(batch)},
           {"poll.max_batch", text(max_batch)},
-          {"poll.skip_recent", text(skip_recent)}};
+          {"poll.skip_recent", text(skip_recent)},
+          {"poll.drain", text(drain)}};
 }
 
 option_list options_of(outbox::queue_options const& o) {
@@ -649,10 +650,11 @@ std::string nested(T const& value, std::string const& name) {
 }
 
 option_list options_of(outbox::retry_policy const& o) {
-  auto const& [max_attempts, wait, delay] = o;
+  auto const& [max_attempts, wait, delay, jitter] = o;
   return {{"retry.max_attempts", text(max_attempts)},
           {"retry.backoff", nested(wait, "backoff")},
-          {"retry.delay", unset(!delay, "the backoff")}};
+          {"retry.delay", unset(!delay, "the backoff")},
+          {"retry.jitter", text(jitter)}};
 }
 
 option_list options_of(outbox::purge_options const& o) {
@@ -757,7 +759,7 @@ option_list options_of(outbox::writer_only_options const& o) {
 }
 
 option_list options_of(outbox::sqlite::options const& o) {
-  auto const& [table, busy_timeout, migrate, clock, log, done_rows, synchronous, connect] = o;
+  auto const& [table, busy_timeout, migrate, clock, log, done_rows, synchronous, connect, layout] = o;
   return {{"table", table},
           {"busy_timeout", text(busy_timeout)},
           {"migrate", text(migrate)},
@@ -765,11 +767,13 @@ option_list options_of(outbox::sqlite::options const& o) {
           {"log", text(log)},
           {"done_rows", text(done_rows)},
           {"synchronous", synchronous == outbox::sqlite::synchronous::full ? "full" : "normal"},
-          {"connect", unset(!connect, "none")}};
+          {"connect", unset(!connect, "none")},
+          {"layout", unset(!layout, "none")}};
 }
 
 option_list options_of(outbox::postgres::options const& o) {
-  auto const& [table, schema, connections, timeout, migrate, adopt_jsonb, ordered, notify, log, done_rows, connect] = o;
+  auto const& [table, schema, connections, timeout, migrate, adopt_jsonb, ordered, notify, log, done_rows, connect,
+               layout] = o;
   return {{"table", table},
           {"schema", unset(schema.empty(), "the current schema")},
           {"connections", text(connections)},
@@ -780,11 +784,13 @@ option_list options_of(outbox::postgres::options const& o) {
           {"notify", text(notify)},
           {"log", text(log)},
           {"done_rows", text(done_rows)},
-          {"connect", unset(!connect, "none")}};
+          {"connect", unset(!connect, "none")},
+          {"layout", unset(!layout, "none")}};
 }
 
 option_list options_of(outbox::mysql::options const& o) {
-  auto const& [table, database, connections, timeout, migrate, adopt_json, log, done_rows, flavour, connect] = o;
+  auto const& [table, database, connections, timeout, migrate, adopt_json, log, done_rows, flavour, connect, layout] =
+      o;
   return {{"table", table},
           {"database", unset(database.empty(), "that of the connection")},
           {"connections", text(connections)},
@@ -794,7 +800,8 @@ option_list options_of(outbox::mysql::options const& o) {
           {"log", text(log)},
           {"done_rows", text(done_rows)},
           {"flavour", flavour == outbox::mysql::flavour::detect ? "detect" : "another"},
-          {"connect", unset(!connect, "none")}};
+          {"connect", unset(!connect, "none")},
+          {"layout", unset(!layout, "none")}};
 }
 
 option_list options_of(outbox::memory::options const& o) {

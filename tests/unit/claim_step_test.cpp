@@ -45,6 +45,29 @@ TEST_F(ClaimStep, R3_AFullBatchIsFollowedAtOnce) {
   EXPECT_EQ(n.counters().cold_enqueued, 170U);
 }
 
+TEST_F(ClaimStep, R3_WithoutDrainingNewRowsComeOncePerRoundAndRetriesWhenTheyAreDue) {
+  stepper calm{db, "c", [](node_settings& s) {
+                 s.poll.batch = s.poll.max_batch = 2;
+                 s.poll.drain = false;
+               }};
+  calm.open();
+  for (auto const* const id : {"a", "b", "c", "d", "e"}) db.put(id);
+  EXPECT_TRUE(calm.poll());
+  EXPECT_FALSE(calm.poll()) << "a full claim is not followed by the next";
+  EXPECT_EQ(calm.deliver(failed{"no", 200ms}), "a");
+  EXPECT_EQ(calm.deliver(), "b");
+  EXPECT_TRUE(calm.settle());
+  calm.advance(300ms);
+  calm.poll_all();
+  EXPECT_THAT(calm.deliver_all(), ElementsAre("a")) << "the retry, and no new row";
+  calm.commit("f");
+  calm.poll_all();
+  EXPECT_THAT(calm.deliver_all(), ::testing::IsSubsetOf({"f"})) << "a wake-up takes no new row either";
+  calm.advance(5600ms);
+  EXPECT_TRUE(calm.poll());
+  EXPECT_THAT(calm.deliver_all(), ElementsAre("c", "d")) << "the next round";
+}
+
 // How many rows each claim returns until one finds nothing.
 std::vector<std::size_t> claims_of(stepper& n) {
   std::vector<std::size_t> sizes;

@@ -75,6 +75,18 @@ RC_GTEST_PROP(Backoff, NeverShrinksWithMoreFailures, ()) {
   RC_ASSERT(b.delay(failures, 0.5) <= b.delay(failures + 1, 0.5));
 }
 
+TEST(Backoff, WithoutJitterTheWaitsAreExact) {
+  using namespace std::chrono_literals;
+  retry_policy const p{.max_attempts = 5, .backoff = {.base = 100ms, .cap = 1600ms}, .jitter = false};
+  for (double const random : {0.0, 0.3, 0.999}) {
+    EXPECT_EQ(p.wait(1, random), 100ms);
+    EXPECT_EQ(p.wait(2, random), 200ms);
+    EXPECT_EQ(p.wait(3, random), 400ms);
+    EXPECT_EQ(p.wait(4, random), 800ms);
+  }
+  EXPECT_EQ((retry_policy{.backoff = {.base = 100ms}}.wait(1, 0.0)), 50ms) << "with jitter, as by default";
+}
+
 TEST(Backoff, FollowsTheFormulaOfTheSpecification) {
   backoff const b{milliseconds{100}, milliseconds{1000}};
   EXPECT_EQ(b.delay(1, 0.5), milliseconds{100});

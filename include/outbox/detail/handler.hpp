@@ -46,6 +46,9 @@ class OUTBOX_CORE_EXPORT handler {
 
   /// Nothing: the answer comes through `c.answer_later()`.
   virtual std::optional<result> handle(delivery const& d, call& c) = 0;
+
+  /// True if a retry relies on the progress that the last attempt left in the row.
+  [[nodiscard]] virtual bool needs_progress() const noexcept { return false; }
 };
 
 /// Takes several events at once; one result for each.

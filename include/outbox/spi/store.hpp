@@ -81,6 +81,10 @@ struct claim_request {
   /// over. A suspect is taken alone; `suspects` and `unowned_only` are ignored.
   bool in_order = false;
 
+  /// Leaves rows that no settlement has put back: a claim between two rounds of `poll.drain = false`. Not with
+  /// `in_order`.
+  bool retries_only = false;
+
   std::vector<route_pause> pauses{};  ///< Rows that any of these covers are left, as if they were not there.
 
   std::vector<std::string> leave{};  ///< Ids of rows that are left too: earlier claims could not take them. Not with

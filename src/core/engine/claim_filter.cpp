@@ -32,6 +32,7 @@ claim_filter::choice claim_filter::consider(candidate const& row) {
 }
 
 claim_filter::choice claim_filter::by_due_instant(candidate const& row) {
+  if (request_.retries_only && !row.tried) return choice::leave;
   if (too_young(row) || locked_elsewhere(row)) return choice::leave;
   if (row.owned && request_.unowned_only) return choice::leave;
   note_lag(row);

@@ -254,6 +254,7 @@ class engine {
 
   bool poll_busy_ = false;
   claim_pace pace_;
+  steady_time next_round_{};  ///< Without draining: when new rows are claimed again.
   claim_size claim_size_;
   core::quarantine quarantine_;
   core::isolation isolation_;

@@ -83,6 +83,7 @@ claim_request engine::next_claim(steady_time now) {
           .unowned_only = pace_.careful(now),
           .skip_recent = settings_.poll.skip_recent,
           .in_order = settings_.in_order,
+          .retries_only = !settings_.poll.drain && !settings_.in_order && !alone && now < next_round_,
           .pauses = std::move(left),
           .leave = isolation_.to_leave(now),
           .floor = beginning.floor,
@@ -131,7 +132,10 @@ std::size_t engine::apply_claim(claim_request const& claim, steady_time sent, cl
   claim_size_.note(claim, reply);
   // A tenth up or down, so that nodes that started together do not claim together for ever.
   auto const every = std::chrono::duration<double, std::milli>{settings_.poll.every} * (0.9 + 0.2 * random_.fraction());
-  pace_.plan_next(claim, reply, std::chrono::duration_cast<steady_time::duration>(every), settings_.poll.every, now);
+  if (!claim.retries_only) next_round_ = now + std::chrono::duration_cast<steady_time::duration>(every);
+  // Without draining, a full claim of new rows is the last one until the next round.
+  reply.more = reply.more && (settings_.poll.drain || claim.retries_only);
+  pace_.plan_next(claim, reply, std::max<steady_time::duration>(next_round_ - now, {}), settings_.poll.every, now);
   for (auto& row : reply.rows) receive(std::move(row), sent, now);
   return reply.rows.size();
 }

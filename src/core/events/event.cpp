@@ -110,6 +110,7 @@ void check(event_record& r, event_limits const& limits) {
 
 event_record record_of(std::string_view type, event_options&& options) {
   event_record r;
+  r.made_id = options.id.empty();
   r.id = options.id.empty() ? new_event_id() : std::move(options.id);
   r.type = type;
   r.aggregate = std::move(options.aggregate);

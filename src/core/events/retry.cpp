@@ -18,12 +18,13 @@ std::chrono::milliseconds backoff::delay(std::int32_t failures, double jitter) c
   return std::chrono::milliseconds{static_cast<std::int64_t>(static_cast<double>(wait) * (0.5 + jitter))};
 }
 
-std::chrono::milliseconds retry_policy::wait(std::int32_t failures, double jitter) const noexcept {
+std::chrono::milliseconds retry_policy::wait(std::int32_t failures, double random) const noexcept {
   try {
     if (delay) return delay(failures);
   } catch (...) {  // NOLINT(bugprone-empty-catch): an event must not be lost to a policy that fails
   }
-  return backoff.delay(failures, jitter);
+  constexpr double no_jitter = 0.5;  // the factor is then 1
+  return backoff.delay(failures, jitter ? random : no_jitter);
 }
 
 }  // namespace outbox::inline v0

@@ -240,6 +240,8 @@ class fan_out_handler final : public detail::handler {
     return std::nullopt;
   }
 
+  bool needs_progress() const noexcept override { return true; }
+
  private:
   void call_child(std::shared_ptr<gathering> const& g, std::size_t i, delivery const& d) {
     child_call call{g, i};

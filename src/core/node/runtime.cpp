@@ -99,6 +99,9 @@ void runtime::start() {
   }
   core_->say(log_level::info, "started as " + std::string{name(core_->settings().mode)} + ", incarnation " +
                                   core_->settings().incarnation);
+  if (auto const remarks = core_->store().capabilities().remarks; !remarks.empty()) {
+    core_->say(log_level::info, std::string{remarks});
+  }
   if (asked_early_) ask_stop();
 }
 
@@ -169,6 +172,11 @@ void runtime::abandon_open_calls() {
 void runtime::check_lock() const {
   auto const& s = core_->settings();
   auto const can = core_->store().capabilities();
+  if (!s.exclusive && !can.owners_in_table) {
+    throw error{errc::unsupported, "a " + std::string{name(s.mode)} +
+                                       " node needs a table that says who owns a row, and " + std::string{can.table} +
+                                       " has no columns for it: use single_node, whose second node stands by"};
+  }
   if (!s.exclusive || can.dispatch_lock != lock_kind::none) return;
   throw error{errc::unsupported, "a " + std::string{name(s.mode)} + " node needs a dispatch lock, and the store of " +
                                      std::string{can.table} + " has none: " + std::string{can.no_lock_reason}};

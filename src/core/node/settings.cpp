@@ -78,7 +78,11 @@ void validate_all(node_settings const& s) {
     within("purge.batch", s.purge->batch, 1, 100'000);
     within("purge.every", s.purge->every, 1s, 24h * 30);
   }
-  s.routes->for_each([](route const& r) {
+  bool const keeps_progress = s.store->capabilities().owners_in_table;
+  s.routes->for_each([&](route const& r) {
+    if (!keeps_progress && r.handler && r.handler->needs_progress()) {
+      refuse("route '" + r.name + "'", "is a fan_out, and the table has no column for which of its listeners are done");
+    }
     if (r.options.retry) validate(*r.options.retry, "the retry of route '" + r.name + "'");
   });
 }
@@ -90,6 +94,7 @@ node_settings settings_from(node_options o, node_mode mode) {
   if (s.name.empty()) s.name = host_name();
   if (!s.clock) s.clock = machine_clock();
   if (s.store && s.poll.every == 0ms) s.poll.every = s.store->capabilities().poll_every;
+  if (s.store && !s.store->capabilities().owners_in_table) s.hot_path = false;  // rows cannot be born with an owner
   s.mode = mode;
   s.exclusive = mode == node_mode::single_node || mode == node_mode::ordered;
   s.incarnation = new_incarnation();

@@ -160,6 +160,22 @@ void check_transaction(transaction_ref tx, store_capabilities const& can) {
   }
 }
 
+// Gives a UUID to events whose id the library made, for a table that holds UUIDs.
+std::vector<event> with_uuids(std::span<event const> events) {
+  std::vector<event> changed;
+  for (auto const& e : events) {
+    if (!e.record().made_id) {
+      changed.push_back(e);
+      continue;
+    }
+    auto r = e.record();
+    r.id = new_uuid();
+    r.made_id = false;  // a hook has seen it
+    changed.push_back(event::restore(std::move(r)));
+  }
+  return changed;
+}
+
 // After this, rows that were sent without a transaction may be in the store: the answer was lost.
 bool leaves_in_doubt(error const& e) noexcept { return e.transient() || e.in_doubt(); }
 
@@ -168,8 +184,11 @@ bool leaves_in_doubt(error const& e) noexcept { return e.transient() || e.in_dou
 std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const> events) {
   check_transaction(tx, store().capabilities());
   std::vector<event> changed;
+  bool const uuids = store().capabilities().uuid_ids;
+  if (uuids) events = changed = with_uuids(events);
   if (settings_.hook && !events.empty()) {
     changed = settings_.hook->before_write({events.begin(), events.end()});
+    if (uuids) changed = with_uuids(changed);
     events = changed;
   }
   for (auto const& e : events) check_limits(e, settings_.limits);

@@ -72,6 +72,10 @@ class backend {
   /// if `capabilities().keys`.
   virtual void block(std::string const& id) { foreign("UPDATE {table} SET blocked = true WHERE event_id = $1", {id}); }
 
+  /// Returns why a case is left out, or nothing to run it. `name` is as in "Claim.OldestDueFirst". For stores that
+  /// cannot do what the case asks; a missing capability leaves its cases out by itself.
+  [[nodiscard]] virtual std::string left_out(std::string_view /*name*/) const { return {}; }
+
   /// Returns the column locked_at as other programs see it, as text that sorts by time. Empty if there is no column.
   virtual std::string locked_at(std::string const& /*id*/) { return {}; }
 };

@@ -150,6 +150,8 @@ OUTBOX_CONTRACT_CASE(Table, CapabilitiesSayWhichFunctionsThereAre) {
   agrees(c.audit, "end_audit", [&] { s.end_audit(1, 1); });
   agrees(c.audit, "audit", [&] { static_cast<void>(s.audit(1)); });
   agrees(c.event_types, "event_types", [&] { static_cast<void>(s.event_types()); });
+  agrees(c.pauses, "pause", [&] { s.pause({"a route", ""}); });
+  agrees(c.pauses, "resume", [&] { s.resume({"a route", ""}); });
   agrees(c.keys, "parked_keys", [&] { static_cast<void>(s.parked_keys(1)); });
   agrees(c.keys, "heal", [&] { s.heal(1); });
   agrees(c.keys, "set_keyed", [&] { s.set_keyed(false); });

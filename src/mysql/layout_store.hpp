@@ -1,0 +1,13 @@
+// The store of a table of another shape.
+#pragma once
+
+#include <memory>
+#include <outbox/mysql.hpp>
+#include <string>
+
+namespace outbox::inline v0::mysql {
+
+/// Opens the store for `o.layout`. Throws `error` as `open()` does.
+[[nodiscard]] std::shared_ptr<store> open_layout(std::string const& connection, options o);
+
+}  // namespace outbox::inline v0::mysql
