@@ -17,8 +17,6 @@
 namespace outbox::inline v0::mysql {
 namespace {
 
-constexpr std::size_t packet_overhead = 1024;
-
 struct column_type {
   std::string type;       ///< "datetime", …
   std::string charset;    ///< Empty for a column that is not text.
@@ -138,11 +136,7 @@ class mysql_layout_store final : public sql::layout_store {
     auto& caller = static_cast<caller_connection&>(c);
     auto t = caller.line().text();
     t.statement(sql, values);
-    if (caller.packet() != 0 && t.size() + packet_overhead > caller.packet()) {
-      throw error::about(errc::invalid_event, "payload",
-                         "makes a statement of " + std::to_string(t.size()) +
-                             " bytes, the server's max_allowed_packet is " + std::to_string(caller.packet()));
-    }
+    check_size(t, caller.packet());
     caller.insert(t);
   }
   // The leases are in memory, so the session of the lock runs no statement for them.

@@ -34,9 +34,6 @@ constexpr std::size_t most_rows = 1000;
 // What the id and the token of a row take at most, in quotes, in two statements.
 constexpr std::size_t most_row_bytes = 1024;
 
-// What a packet has besides the text of a statement.
-constexpr std::size_t packet_overhead = 1024;
-
 // Nothing tells a node what other processes have written.
 constexpr milliseconds poll_every{500};
 
@@ -190,14 +187,6 @@ void mysql_store::with_caller(transaction_ref tx, work const& f) {
     f(*c);
   });
   if (!joined) throw error{errc::wrong_transaction, "the transaction gives its store nothing to work on"};
-}
-
-// The server ends a session that sends a larger packet, and with it the caller's transaction.
-void check_size(sql_text const& t, std::size_t packet) {
-  if (packet == 0 || t.size() + packet_overhead <= packet) return;
-  throw error::about(errc::invalid_event, "payload",
-                     "makes a statement of " + std::to_string(t.size()) +
-                         " bytes, the server's max_allowed_packet is " + std::to_string(packet));
 }
 
 void mysql_store::send_insert(sql::connection& c, sql::stored_event const& e) {

@@ -1,6 +1,7 @@
 #include "mysql/sql_text.hpp"
 
 #include <charconv>
+#include <outbox/error.hpp>
 
 #include "sql/instant_text.hpp"
 
@@ -103,6 +104,13 @@ void append_json(std::string& json, std::string_view text) {
     }
   }
   json += '"';
+}
+
+void check_size(sql_text const& t, std::size_t packet) {
+  if (packet == 0 || t.size() + packet_overhead <= packet) return;
+  throw error::about(errc::invalid_event, "payload",
+                     "makes a statement of " + std::to_string(t.size()) +
+                         " bytes, the server's max_allowed_packet is " + std::to_string(packet));
 }
 
 }  // namespace outbox::inline v0::mysql

@@ -63,6 +63,13 @@ class sql_text {
   std::string text_;
 };
 
+/// What a packet has besides the text of a statement.
+inline constexpr std::size_t packet_overhead = 1024;
+
+/// Throws `error` (invalid_event) about the payload if the text is too large for one packet of `packet` bytes; 0: there
+/// is no limit. The server would end a session that sends a larger one, and with it the caller's transaction.
+void check_size(sql_text const& t, std::size_t packet);
+
 /// Adds a text to a JSON document, in double quotes. It must be valid UTF-8.
 void append_json(std::string& json, std::string_view text);
 

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "sql/marks.hpp"
+
 namespace outbox::inline v0::sql {
 namespace {
 
@@ -9,12 +11,6 @@ std::string in_quotes(std::string_view name, char quote) { return quote + std::s
 
 // A status word has no quote in it.
 std::string literal(std::string const& word) { return "'" + word + "'"; }
-
-void replace_all(std::string& text, std::string_view mark, std::string_view by) {
-  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + by.size())) {
-    text.replace(at, mark.size(), by);
-  }
-}
 
 // Texts with {id}, {NEW}, … as in `sql::layout`, for one table.
 class writer {

@@ -18,11 +18,11 @@ using std::chrono::milliseconds;
 using choice = claim_filter::choice;
 
 // One INSERT has at most this many rows and about this many bytes.
-constexpr std::size_t most_rows = 200;
-constexpr std::size_t most_bytes = 4U << 20U;
+constexpr std::size_t rows_of_an_insert = 200;
+constexpr std::size_t bytes_of_an_insert = 4U << 20U;
 
 // The widest look for rows that a claim may take, if it must leave many.
-constexpr std::size_t widest = 100'000;
+constexpr std::size_t widest_look = 100'000;
 
 // The text of a row's parameters with its numbers moved up.
 std::string numbered_from(std::string_view row, std::size_t first) {
@@ -132,7 +132,7 @@ void layout_store::insert(transaction_ref tx, std::span<insertion const> rows,
     payloads.push_back(payload_of(layout_, *r.event));
   }
   with_caller(tx, [&](connection& c) {
-    if (rows.size() <= most_rows || !partial_) return insert_pieces(c, rows, payloads);
+    if (rows.size() <= rows_of_an_insert || !partial_) return insert_pieces(c, rows, payloads);
     c.execute(statements().savepoint);
     try {
       insert_pieces(c, rows, payloads);
@@ -155,7 +155,8 @@ void layout_store::insert_pieces(connection& c, std::span<insertion const> rows,
     std::vector<value> values;
     std::deque<std::string> headers;  // a deque does not move its elements
     auto const first = at;
-    for (std::size_t bytes = 0; at < rows.size() && at - first < most_rows && bytes < most_bytes; ++at) {
+    for (std::size_t bytes = 0; at < rows.size() && at - first < rows_of_an_insert && bytes < bytes_of_an_insert;
+         ++at) {
       auto const& e = *rows[at].event;
       sql += (at == first ? "" : ", ") + numbered_from(sql_.insert_row, values.size());
       values.insert(values.end(),
@@ -234,7 +235,7 @@ layout_store::chosen layout_store::choose(claim_request const& request, claim_re
       for (auto const& s : seen) ids.insert(s.id);
       memory_->keep_only(ids);
     }
-    bool const enough = all || !c.take.empty() || !c.dead.empty() || request.in_order || window > widest;
+    bool const enough = all || !c.take.empty() || !c.dead.empty() || request.in_order || window > widest_look;
     if (!enough) continue;
     if (!all && !c.take.empty()) reply.more = true;
     return c;

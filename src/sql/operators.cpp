@@ -9,17 +9,12 @@
 
 #include "core/base/text.hpp"
 #include "core/events/names_check.hpp"
+#include "sql/marks.hpp"
 #include "sql/sql_rows.hpp"
 #include "sql/sql_store.hpp"
 
 namespace outbox::inline v0::sql {
 namespace {
-
-void replace_all(std::string& text, std::string_view mark, std::string_view by) {
-  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + by.size())) {
-    text.replace(at, mark.size(), by);
-  }
-}
 
 std::int64_t number(std::uint64_t n) { return static_cast<std::int64_t>(std::min<std::uint64_t>(n, INT64_MAX)); }
 
