@@ -9,6 +9,9 @@
 
 #include "fault/relay/relay_fixture.hpp"
 #include "support/kafka_cluster.hpp"
+#ifdef OUTBOX_WEBHOOK_SERVER
+#include "support/webhook_server.hpp"
+#endif
 
 namespace outbox {
 namespace {
@@ -211,6 +214,32 @@ TEST_F(Relay, AStoreThatCannotBeOpenedIsAnError) {
   EXPECT_EQ(e.status, 1) << e.out;
   EXPECT_THAT(e.out, HasSubstr("outbox relay: "));
 }
+
+#ifdef OUTBOX_WEBHOOK_SERVER
+TEST_F(Relay, ToAWebhook) {
+  auto receiver = std::make_unique<webhook_server>();
+  std::ofstream{dir / "secret"} << "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n";
+  std::ofstream{file()} << "mode = \"multi_node\"\n[store]\nurl = \"sqlite:" << db()
+                        << "\"\n[poll]\nevery = \"50ms\"\n[http]\nlisten = \"127.0.0.1:" << port
+                        << "\"\n[retry]\nmax_attempts = 50\n[retry.backoff]\ncap = \"300ms\"\n"
+                        << "[[routes]]\nevent_type = \"order.placed\"\nsink = \"partner\"\n"
+                        << "[sinks.partner]\ntype = \"webhook\"\nallow_http = true\nallow_private_addresses = true\n"
+                        << "url = \"" << receiver->url("/status/204")
+                        << "\"\n[sinks.partner.secrets]\nnow = \"${file:" << (dir / "secret") << "}\"\n";
+  auto const pid = start();
+  ASSERT_TRUE(eventually([&] { return ready(); })) << log();
+  insert(0, 20);
+  EXPECT_TRUE(eventually([&] { return all_done(20); })) << log();
+  EXPECT_EQ(receiver->requests(), 20);
+  EXPECT_EQ(receiver->at(0).headers.count("webhook-signature"), 1U);
+  receiver.reset();
+  insert(20, 30);
+  EXPECT_TRUE(eventually([&] { return !ready(); })) << "readiness tells of the outage";
+  EXPECT_EQ(sqlite::open(db())->inspect().counts().dead, 0U);
+  EXPECT_EQ(end(pid, SIGTERM), 0) << log();
+  EXPECT_EQ(log().find("whsec_"), std::string::npos);
+}
+#endif
 
 TEST_F(Relay, ToKafkaAndThroughAnOutage) {
   if (auto const why = why_no_kafka(); !why.empty()) GTEST_SKIP() << why;
