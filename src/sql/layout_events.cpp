@@ -78,7 +78,7 @@ void check_event(table_layout const& l, event const& e) {
 }
 
 std::string payload_of(table_layout const& l, event const& e) {
-  std::string const text{e.payload()};
+  auto const& text = e.payload();
   if (l.id_in_payload.empty()) return text;
   auto const open = text.find_first_not_of(blanks);
   if (open == std::string::npos || text[open] != '{') {

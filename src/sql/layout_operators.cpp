@@ -92,6 +92,7 @@ std::vector<node_row> layout_store::nodes() {
   std::lock_guard const lock{nodes_mutex_};
   std::erase_if(nodes_, [&](auto const& n) { return n.second.until <= now; });
   std::vector<node_row> live;
+  live.reserve(nodes_.size());
   for (auto const& [incarnation, n] : nodes_) live.push_back(n.row);
   return live;
 }
