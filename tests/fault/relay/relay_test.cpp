@@ -64,7 +64,7 @@ TEST_F(Relay, SigtermUnderLoadLosesAndDuplicatesNothing) {
   EXPECT_EQ(end(pid, SIGTERM), 0) << log();
   pid = start();
   EXPECT_TRUE(eventually([&] { return all_done(3000); })) << log();
-  EXPECT_EQ(end(pid, SIGTERM), 0);
+  EXPECT_EQ(end(pid, SIGTERM), 0) << log();
   auto const all = published();
   EXPECT_EQ(all.size(), 3000U);
   for (auto const& [id, n] : all) EXPECT_EQ(n, 1) << id;
@@ -78,7 +78,7 @@ TEST_F(Relay, I1_SigkillLosesNothing) {
   EXPECT_EQ(end(pid, SIGKILL), -SIGKILL);
   pid = start();
   EXPECT_TRUE(eventually([&] { return all_done(3000); })) << log();
-  EXPECT_EQ(end(pid, SIGTERM), 0);
+  EXPECT_EQ(end(pid, SIGTERM), 0) << log();
   EXPECT_EQ(published().size(), 3000U);
 }
 
@@ -91,8 +91,8 @@ TEST_F(Relay, TwoRelaysShareATableWithoutDuplicates) {
   ASSERT_TRUE(eventually([&] { return ready(); })) << log();
   insert(0, 1000);
   EXPECT_TRUE(eventually([&] { return all_done(1000); })) << log();
-  EXPECT_EQ(end(first, SIGTERM), 0);
-  EXPECT_EQ(end(second, SIGTERM), 0);
+  EXPECT_EQ(end(first, SIGTERM), 0) << log();
+  EXPECT_EQ(end(second, SIGTERM), 0) << log();
   for (auto const& [id, n] : published()) EXPECT_EQ(n, 1) << id;
 }
 
@@ -113,7 +113,7 @@ TEST_F(Relay, SighupReadsTheConfigurationAgain) {
   EXPECT_TRUE(eventually([&] { return log().find("is in use") != std::string::npos; })) << log();
   insert(5, 10);
   EXPECT_TRUE(eventually([&] { return all_done(10); })) << log();
-  EXPECT_EQ(end(pid, SIGTERM), 0);
+  EXPECT_EQ(end(pid, SIGTERM), 0) << log();
   EXPECT_EQ(published().size(), 5U);
   EXPECT_EQ(run("grep -c order.placed " + other).out, "5\n");
 }
@@ -127,7 +127,7 @@ TEST_F(Relay, ReadinessAndLivenessAreServed) {
   EXPECT_EQ(j.at("sinks").at(0).at("sink"), "out");
   EXPECT_EQ(run("curl -s " + url("/livez")).out, "{\"live\":true}\n");
   EXPECT_EQ(run("curl -s -o /dev/null -w '%{http_code}' " + url("/nothing")).out, "404");
-  EXPECT_EQ(end(pid, SIGTERM), 0);
+  EXPECT_EQ(end(pid, SIGTERM), 0) << log();
 }
 
 TEST_F(Relay, APortThatIsTakenIsAnError) {
@@ -136,7 +136,7 @@ TEST_F(Relay, APortThatIsTakenIsAnError) {
   EXPECT_EQ(wait(start()), 1);
   EXPECT_THAT(log(), HasSubstr("cannot listen on 127.0.0.1:" + std::to_string(port)));
   EXPECT_TRUE(ready()) << "the first one goes on";
-  EXPECT_EQ(end(first, SIGTERM), 0);
+  EXPECT_EQ(end(first, SIGTERM), 0) << log();
 }
 
 TEST_F(Relay, ASecondSignalEndsItAtOnce) {
@@ -175,7 +175,7 @@ TEST_F(Relay, SystemdIsToldAboutEveryStep) {
   ::kill(pid, SIGHUP);
   EXPECT_THAT(next(), HasSubstr("RELOADING=1\nMONOTONIC_USEC="));
   EXPECT_THAT(next(), HasSubstr("READY=1"));
-  EXPECT_EQ(end(pid, SIGTERM), 0);
+  EXPECT_EQ(end(pid, SIGTERM), 0) << log();
   EXPECT_THAT(next(), HasSubstr("STOPPING=1"));
   ::close(fd);
 }
