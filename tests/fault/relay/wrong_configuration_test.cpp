@@ -23,9 +23,10 @@ TEST(RelayConfiguration, WhatIsWrongIsSaidWordForWord) {
     auto expected = entry.path();
     if (expected.extension() != ".toml") continue;
     ++seen;
-    // In the directory, so that errors name the file and not the place of this tree.
-    auto const e =
-        run("cd " + directory.string() + " && " + OUTBOX_TOOL + " check-config " + entry.path().filename().string());
+    // In the directory, so that errors name the file and not the place of this tree. A build that counts lines may
+    // complain about its counts elsewhere.
+    auto const e = run("cd " + directory.string() + " && GCOV_ERROR_FILE=/dev/null " + OUTBOX_TOOL + " check-config " +
+                       entry.path().filename().string());
     EXPECT_EQ(e.status, 2) << entry.path();
     expected.replace_extension(".txt");
     if (std::getenv("OUTBOX_TEST_UPDATE_GOLDEN") != nullptr) std::ofstream{expected} << e.out;
