@@ -201,6 +201,36 @@ TEST_F(PolledOutbox, WhatTheLibraryWritesCanBeReadByTheQueriesOfTheService) {
                           text, order, "{\"eventId\":\"" + text + "\",\"total\":1}", "NEW"}));
 }
 
+TEST_F(PolledOutbox, TheIdInAPayloadIsThatOfTheEventOrRefused) {
+  auto l = layouts::polled_outbox();
+  l.id_in_payload = "eventId";
+  auto box = single_node({.store = open(l), .log = nullptr});
+  postgres::connection c{db.connection()};
+  int n = 0;
+  auto const write = [&](std::string const& payload) {
+    auto const id = id_of(++n);
+    postgres::transaction tx{c};
+    try {
+      box.writer().write(tx, event::json("OrderCreated", payload, {.id = id, .aggregate = {"Order", order}}));
+    } catch (error const& e) {
+      return "refused: " + std::string{e.field()};
+    }
+    tx.commit();
+    return db.ask("SELECT payload FROM " + table() + " WHERE id = $1::uuid", id);
+  };
+  auto const next = [&] { return "\"eventId\":\"" + id_of(n + 1) + '"'; };
+  auto expected = "{" + next() + "}";
+  EXPECT_EQ(write("{}"), expected);
+  expected = "{ \"a\":1, " + next() + "}";
+  EXPECT_EQ(write(expected), expected) << "it is there already";
+  expected = "{" + next() + R"(,"a":{"eventId":"x"},"b":"\"eventId\":"})";
+  EXPECT_EQ(write(R"({"a":{"eventId":"x"},"b":"\"eventId\":"})"), expected) << "only the object's own members count";
+  EXPECT_EQ(write(R"({"eventId":"another"})"), "refused: payload");
+  EXPECT_EQ(write(R"({"eventId":null})"), "refused: payload");
+  EXPECT_EQ(write(R"(["eventId"])"), "refused: payload");
+  EXPECT_TRUE(all("NEW", 3)) << "nothing of what was refused is there";
+}
+
 TEST_F(PolledOutbox, WhatTheTableCannotKeepIsRefusedByNameBeforeAnySql) {
   auto const s = open();
   auto box = single_node({.store = s, .log = nullptr});
