@@ -46,10 +46,10 @@ http_reply ready(outbox::node const& box) {
 // Passes the node's lines to the log of the service. It has a lock because every node that uses it calls it.
 class journal {
  public:
-  void add(outbox::log_level level, std::string_view message) {
-    if (level == outbox::log_level::debug) return;
+  void add(outbox::log_line const& line) {
+    if (line.level == outbox::log_level::debug) return;
     std::lock_guard const lock{mutex_};
-    lines_.push_back(std::string{outbox::name(level)} + " " + std::string{message});
+    lines_.push_back(std::string{outbox::name(line.level)} + " " + line.text());
   }
   [[nodiscard]] std::size_t size() const {
     std::lock_guard const lock{mutex_};
@@ -69,7 +69,7 @@ outbox::multi_node_options worker(std::shared_ptr<outbox::store> store, outbox::
   options.stop_queued = outbox::stop_queued::release;  // the other nodes take over queued events at once
   options.stop_timeout = 20s;                          // shorter than the grace period of the supervisor
   options.purge = outbox::purge_options{.keep = 72h};  // without it the table only grows
-  options.log = [&lines](outbox::log_level level, std::string_view text) { lines.add(level, text); };
+  options.log = [&lines](outbox::log_line const& line) { lines.add(line); };
   return options;
 }
 

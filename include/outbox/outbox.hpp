@@ -19,6 +19,7 @@
 #include <outbox/result.hpp>
 #include <outbox/retry.hpp>
 #include <outbox/store.hpp>
+#include <outbox/system_log.hpp>
 #include <outbox/transaction.hpp>
 #include <outbox/tx_context.hpp>
 #include <outbox/version.hpp>

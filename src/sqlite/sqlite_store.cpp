@@ -163,9 +163,10 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   void warn_of_rows_that_wait(error const& e) noexcept {
     if (mending_failed_.exchange(true) || !options_.log) return;
     try {
-      options_.log(
-          log_level::warning,
-          "table '" + full_name_ + "': rows that another program wrote cannot be put in form and wait: " + e.what());
+      auto const text = std::string{"rows that another program wrote cannot be put in form and wait: "} + e.what();
+      log_field const fields[] = {{"table", full_name_}, {"error", e.what()}, {"code", outbox::v0::name(e.code())}};
+      auto const source = "the store of " + full_name_;
+      options_.log({.level = log_level::warning, .message = text, .source = source, .fields = fields});
     } catch (...) {  // NOLINT(bugprone-empty-catch): a log that throws must not stop the claim
     }
   }

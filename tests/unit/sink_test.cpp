@@ -162,7 +162,7 @@ class held_sink final : public sink {
 class Publisher : public ::testing::Test {
  protected:
   Publisher() {
-    multi_node_options o{.store = store, .log = [this](log_level, std::string_view m) { said.add(std::string{m}); }};
+    multi_node_options o{.store = store, .log = [this](log_line const& line) { said.add(line.text()); }};
     o.workers = 1;
     o.listeners.on_any(publish(to));
     box.emplace(multi_node(std::move(o)));

@@ -81,9 +81,11 @@ void node_core::tell_interceptors(delivery const& d, std::size_t begun, result c
     try {
       settings_.interceptors[begun]->after(d, r);
     } catch (std::exception const& e) {
-      say(log_level::warning, std::string{"an interceptor failed after a delivery: "} + e.what(), "interceptor");
+      say(log_level::warning, std::string{"an interceptor failed after a delivery: "} + e.what(), "interceptor",
+          {{"event", d.id}, {"type", d.event.type()}, {"error", e.what()}});
     } catch (...) {
-      say(log_level::warning, "an interceptor threw something that is not an exception after a delivery");
+      say(log_level::warning, "an interceptor threw something that is not an exception after a delivery", {},
+          {{"event", d.id}, {"type", d.event.type()}});
     }
   }
 }

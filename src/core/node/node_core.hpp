@@ -81,7 +81,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   void dropped(answer_entry& call) noexcept;
   void remember(ticket& t, std::string&& progress) noexcept;  ///< Keeps what a call has done so far.
 
-  void say(log_level level, std::string_view text, std::string_view kind = {}) noexcept;
+  void say(log_level level, std::string_view text, std::string_view kind = {}, log_facts facts = {}) noexcept;
   [[nodiscard]] node_row self(std::uint64_t held);  ///< What a heartbeat tells about this node.
 
   /// The engine's counters, and what the store adds to them.

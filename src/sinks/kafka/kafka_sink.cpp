@@ -123,7 +123,9 @@ void kafka_sink::troubled(rd_kafka_resp_err_t code, char const* text) noexcept {
 void kafka_sink::said(int level, char const* facility, char const* text) noexcept {
   if (!options_.log) return;
   try {
-    options_.log(level_of(level), options_.name + ": " + facility + ": " + text);
+    auto const message = std::string{facility} + ": " + text;
+    log_field const fields[] = {{"sink", options_.name}, {"facility", facility}};
+    options_.log({.level = level_of(level), .message = message, .source = options_.name, .fields = fields});
   } catch (...) {  // NOLINT(bugprone-empty-catch): as for a node, exceptions of the function are ignored
   }
 }
