@@ -55,6 +55,8 @@ struct config_extras {
   std::map<std::string, named_listener> listeners{};         ///< By the name that `routes.listener` gives.
   log_function log = log_to_stderr;                          ///< Where the lines of nodes, stores and sinks go.
   std::shared_ptr<outbox::v0::metrics> metrics{};            ///< Where the counters of all nodes go. Default: nowhere.
+  std::shared_ptr<writer_hook> hook{};                       ///< The hook of all nodes. Default: none.
+  std::vector<std::shared_ptr<interceptor>> interceptors{};  ///< Those of all nodes. Default: none.
 };
 
 /// How the lines of a log look.

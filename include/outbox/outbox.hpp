@@ -20,6 +20,7 @@
 #include <outbox/retry.hpp>
 #include <outbox/store.hpp>
 #include <outbox/system_log.hpp>
+#include <outbox/trace.hpp>
 #include <outbox/transaction.hpp>
 #include <outbox/tx_context.hpp>
 #include <outbox/version.hpp>
