@@ -1,11 +1,8 @@
 // Traces across the outbox: the W3C Trace Context of a write reaches the listener and every sink.
 /// \file
 ///
-///     options.hook = outbox::trace_writes();                    // write() stores the active context with the event
-///     options.interceptors = {outbox::trace_deliveries()};      // the listener runs with it
-///
-///     outbox::trace_scope const request{outbox::trace_context::parse(traceparent, tracestate)};
-///     box.writer().write(tx, order_placed{"42", 1999});
+///     options.hook = outbox::trace_writes();                // write() stores the active context with the event
+///     options.interceptors = {outbox::trace_deliveries()};  // the listener runs with it
 ///
 /// The context travels as the headers `traceparent` and `tracestate` of the event. Sinks send them on under these
 /// names. No tracing library is needed; the how-to page about traces shows how one is bound.

@@ -41,5 +41,13 @@ TEST(RelayLog, FieldsAreMembersOfJson) {
   EXPECT_EQ(j.at("error").get<std::string>(), (std::string{"a \"b\"\nlevel=error\\\xef\xbf\xbd\x01\0", 23}));
 }
 
+// Where a journald listens, the line is there; elsewhere it is on standard error, for people.
+TEST(RelayLog, TheJournalGetsNoTextForMachines) {
+  ::testing::internal::CaptureStderr();
+  log_to(outbox::log_form::journal, outbox::log_level::info)({.message = "a test of the relay's log"});
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::AnyOf("", "outbox info: a test of the relay's log\n"));
+}
+
 }  // namespace
 }  // namespace outbox_tool
