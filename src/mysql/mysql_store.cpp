@@ -97,6 +97,7 @@ class mysql_store final : public sql::set_store {
             .event_types = true,
             .keys = true,
             .findings = true,
+            .overview = true,
             .poll_every = poll_every};
   }
 
@@ -401,6 +402,10 @@ std::shared_ptr<store> open(std::string const& url, options o) {
   if (o.layout) return open_layout(url, std::move(o));
   check_options(o);
   connector how{url, o.connect};
+  if (o.read_only) {
+    how.only_read();
+    o.migrate = false;
+  }
   auto c = o.migrate ? how.open_for_changes(o.timeout) : how.open(o.timeout);
   auto const s = look_at_server(c.get());
   auto const database = resolve_database(c.get(), o);
