@@ -8,6 +8,7 @@
 /// names. No tracing library is needed; the how-to page about traces shows how one is bound.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -41,15 +42,15 @@ class OUTBOX_CORE_EXPORT trace_context {
   [[nodiscard]] std::string_view span_id() const noexcept;   ///< 16 hexadecimal digits.
   [[nodiscard]] bool sampled() const noexcept;               ///< The caller may have recorded it.
 
-  [[nodiscard]] std::string const& traceparent() const noexcept { return parent_; }  ///< In version 00.
-  [[nodiscard]] std::string const& tracestate() const noexcept { return state_; }    ///< Empty: none.
+  [[nodiscard]] std::string traceparent() const;                                   ///< In version 00.
+  [[nodiscard]] std::string const& tracestate() const noexcept { return state_; }  ///< Empty: none.
 
   [[nodiscard]] bool operator==(trace_context const&) const = default;
 
  private:
-  trace_context(std::string parent, std::string state) noexcept;
+  trace_context(std::string_view trace_id, std::string_view span_id, char flags, std::string state) noexcept;
 
-  std::string parent_;
+  std::array<char, 55> parent_;  ///< As `traceparent`. An array, so that a context that was moved from is one still.
   std::string state_;
 };
 

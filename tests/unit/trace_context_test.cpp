@@ -1,6 +1,8 @@
 // What is a valid context of a trace, by the rules of the W3C.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
 
 #include <outbox/trace.hpp>
 #include <set>
@@ -120,6 +122,14 @@ TEST(TraceContext, AChildHasTheSameTraceAndAnotherSpan) {
   EXPECT_EQ(trace_context::parse(child.traceparent(), child.tracestate()), child) << "it is valid";
 }
 
+TEST(TraceContext, OneThatWasMovedFromIsValidStill) {
+  auto first = trace_context::parse(w3c_parent, "foo=1").value();
+  auto const second = std::move(first);
+  EXPECT_EQ(second.tracestate(), "foo=1");
+  EXPECT_EQ(first.traceparent(), w3c_parent);  // NOLINT(bugprone-use-after-move): this is what the test is about
+  EXPECT_TRUE(first.sampled());
+}
+
 TEST(TraceContext, EachNewTraceIsAnother) {
   std::set<std::string> ids;
   for (int i = 0; i < 100; ++i) {
@@ -130,6 +140,17 @@ TEST(TraceContext, EachNewTraceIsAnother) {
   }
   EXPECT_EQ(ids.size(), 200U);
   EXPECT_FALSE(trace_context::start(false).sampled());
+}
+
+RC_GTEST_PROP(TraceContext, WhateverIsReadIsWrittenSoThatItIsReadAgain, ()) {
+  auto const letters = rc::gen::element('a', 'b', '0', '=', '@', ',', ' ', '\t', '\n', '-', 'A', '\x7f');
+  auto const state = *rc::gen::container<std::string>(letters);
+  auto p = std::string{w3c_parent};
+  p[*rc::gen::inRange<std::size_t>(0, p.size())] = *rc::gen::element('0', '1', 'f', '-', 'F', '\r');
+  auto const c = trace_context::parse(p, state);
+  RC_PRE(c.has_value());
+  RC_ASSERT(trace_context::parse(c->traceparent(), c->tracestate()) == c);
+  RC_ASSERT(c->tracestate().find_first_of("\t\n\x7f") == std::string::npos);
 }
 
 TEST(TraceScope, NestsAndBelongsToItsThread) {

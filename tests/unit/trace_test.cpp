@@ -180,6 +180,10 @@ TEST_F(Trace, AnEventAtItsLimitIsWrittenWithoutTheContext) {
   headers full;
   for (int i = 0; i < 63; ++i) full["h" + std::to_string(i)] = "v";
   EXPECT_EQ(written(trace_writes(), {.headers = full}), full) << "two more would be 65 headers";
+  EXPECT_EQ(
+      written(trace_writes({.current = [] { return trace_context::parse(written_parent); }}), {.headers = full}).size(),
+      64U)
+      << "one more fits";
   headers const large{{"h", std::string((std::size_t{64} << 10U) - 20, 'v')}};
   EXPECT_EQ(written(trace_writes(), {.headers = large}), large);
 }

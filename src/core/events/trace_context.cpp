@@ -34,13 +34,6 @@ bool is_parent(std::string_view p) noexcept {
          is_id(p.substr(span_at, span_size)) && is_hex(p[flags_at]) && is_hex(p[flags_at + 1]);
 }
 
-std::string parent_of(std::string_view trace_id, std::string_view span_id, std::string_view flags) {
-  std::string p{"00-"};
-  for (auto const part : {trace_id, span_id, flags}) (p += part) += '-';
-  p.pop_back();
-  return p;
-}
-
 bool is_part_of_key(char c) noexcept {
   return is_small(c) || is_digit(c) || c == '_' || c == '-' || c == '*' || c == '/';
 }
@@ -128,32 +121,33 @@ std::string random_id(std::size_t digits) {
 
 }  // namespace
 
-trace_context::trace_context(std::string parent, std::string state) noexcept
-    : parent_{std::move(parent)}, state_{std::move(state)} {}
+trace_context::trace_context(std::string_view trace_id, std::string_view span_id, char flags,
+                             std::string state) noexcept
+    : state_{std::move(state)} {
+  parent_.fill('-');
+  parent_[0] = parent_[1] = parent_[flags_at] = '0';
+  std::ranges::copy(trace_id, parent_.begin() + trace_at);
+  std::ranges::copy(span_id, parent_.begin() + span_at);
+  parent_[flags_at + 1] = flags;
+}
 
 std::optional<trace_context> trace_context::parse(std::string_view traceparent, std::string_view tracestate) {
   if (!is_parent(traceparent)) return std::nullopt;
   // Flags that this version does not know are not passed on: 1 is "sampled", 2 "the trace id is random".
-  char const flags[] = {'0', static_cast<char>('0' + (value_of(traceparent[flags_at + 1]) & 3U))};
-  return trace_context{parent_of(traceparent.substr(trace_at, trace_size), traceparent.substr(span_at, span_size),
-                                 {flags, sizeof flags}),
+  auto const flags = static_cast<char>('0' + (value_of(traceparent[flags_at + 1]) & 3U));
+  return trace_context{traceparent.substr(trace_at, trace_size), traceparent.substr(span_at, span_size), flags,
                        valid_state(tracestate)};
 }
 
 trace_context trace_context::start(bool sampled) {
-  return {parent_of(random_id(trace_size), random_id(span_size), sampled ? "03" : "02"), {}};
+  return {random_id(trace_size), random_id(span_size), sampled ? '3' : '2', {}};
 }
 
-trace_context trace_context::child() const {
-  return {parent_of(trace_id(), random_id(span_size), std::string_view{parent_}.substr(flags_at)), state_};
-}
+trace_context trace_context::child() const { return {trace_id(), random_id(span_size), parent_[flags_at + 1], state_}; }
 
-std::string_view trace_context::trace_id() const noexcept {
-  return std::string_view{parent_}.substr(trace_at, trace_size);
-}
-std::string_view trace_context::span_id() const noexcept {
-  return std::string_view{parent_}.substr(span_at, span_size);
-}
+std::string trace_context::traceparent() const { return {parent_.data(), parent_.size()}; }
+std::string_view trace_context::trace_id() const noexcept { return {parent_.data() + trace_at, trace_size}; }
+std::string_view trace_context::span_id() const noexcept { return {parent_.data() + span_at, span_size}; }
 bool trace_context::sampled() const noexcept { return (value_of(parent_[flags_at + 1]) & 1U) != 0; }
 
 }  // namespace outbox::inline v0

@@ -48,9 +48,11 @@ class write_tracer final : public writer_hook {
   // A `tracestate` alone means nothing: it is replaced.
   [[nodiscard]] bool wants(event const& e, trace_context const& c) const {
     if (!e || e.headers().contains(parent_name)) return false;
-    auto const more = parent_name.size() + c.traceparent().size() + state_name.size() + c.tracestate().size();
-    return e.headers().size() + 2 <= options_.limits.header_count &&
-           e.record().header_bytes + more <= options_.limits.header_bytes;
+    bool const state = !c.tracestate().empty();
+    auto const bytes = parent_name.size() + c.traceparent().size() +
+                       (state ? state_name.size() + c.tracestate().size() : std::size_t{0});
+    return e.headers().size() + (state ? 2 : 1) <= options_.limits.header_count &&
+           e.record().header_bytes + bytes <= options_.limits.header_bytes;
   }
 
   [[nodiscard]] static event with(event const& e, trace_context const& c) {
@@ -69,9 +71,9 @@ class delivery_tracer final : public interceptor {
   explicit delivery_tracer(trace_activation f) : activate_{std::move(f)} {}
 
   std::shared_ptr<void> around(delivery const& d) override {
-    auto context = trace_of(d);
-    if (!activate_) return std::make_shared<trace_scope>(std::move(context));
     try {
+      auto context = trace_of(d);
+      if (!activate_) return std::make_shared<trace_scope>(std::move(context));
       return activate_(d, context);
     } catch (...) {
       return nullptr;

@@ -102,6 +102,23 @@ TEST_F(Kafka, AMessageCarriesTheEvent) {
             "traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01,tracestate=a=1");
 }
 
+TEST_F(Kafka, WhatTheClientLogsNamesTheSinkAndItsPart) {
+  std::mutex mutex;
+  std::string text, fields;
+  auto const to = kafka::open({.bootstrap_servers = "127.0.0.1:1", .name = "orders", .log = [&](log_line const& line) {
+                                 std::lock_guard const lock{mutex};
+                                 text = line.text();
+                                 fields = line.logfmt();
+                               }});
+  ASSERT_TRUE(eventually([&] {
+    std::lock_guard const lock{mutex};
+    return !text.empty();
+  }));
+  std::lock_guard const lock{mutex};
+  EXPECT_THAT(text, ::testing::StartsWith("orders: "));
+  EXPECT_THAT(fields, ::testing::StartsWith("sink=orders facility="));
+}
+
 TEST_F(Kafka, CloudEventsCarryTheContextOfTheTraceUnderItsOwnNames) {
   if (cluster.is_mock()) cluster.topic(topic, 1);
   auto const to = kafka::open(options());
