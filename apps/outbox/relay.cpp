@@ -116,7 +116,7 @@ class relay {
 
   int run(signals const& from) {
     tell_service_manager("READY=1\nSTATUS=delivering");
-    log_(log_level::info, "the relay runs");
+    say(log_level::info, "the relay runs");
     while (true) {
       int const s = from.wait(beat_.value_or(milliseconds{60'000}));
       give_sign_of_life();
@@ -126,6 +126,8 @@ class relay {
   }
 
  private:
+  void say(log_level level, std::string_view message) const { log_({.level = level, .message = message}); }
+
   void give_sign_of_life() const {
     if (beat_) tell_service_manager("WATCHDOG=1");
   }
@@ -135,7 +137,7 @@ class relay {
     std::unique_ptr<health_server> next;
     if (!listen.empty()) {
       next = std::make_unique<health_server>(listen, [this] { return current()->health(); });
-      log_(log_level::info, "readiness is at port " + std::to_string(next->port()) + ", path /readyz");
+      say(log_level::info, "readiness is at port " + std::to_string(next->port()) + ", path /readyz");
     }
     health_ = std::move(next);
     listens_on_ = listen;
@@ -161,28 +163,28 @@ class relay {
       }
       auto const ended = std::async(std::launch::async, [&] { return next->stop(); });
       while (ended.wait_for(beat_.value_or(milliseconds{60'000})) != std::future_status::ready) give_sign_of_life();
-      log_(log_level::info, "the configuration was read again and is in use");
+      say(log_level::info, "the configuration was read again and is in use");
     } catch (outbox::config_error const& e) {
-      for (auto const& p : e.problems()) log_(log_level::error, "the configuration stays as it was: " + p);
+      for (auto const& p : e.problems()) say(log_level::error, "the configuration stays as it was: " + p);
     } catch (std::exception const& e) {
-      log_(log_level::error, std::string{"the configuration stays as it was: "} + e.what());
+      say(log_level::error, std::string{"the configuration stays as it was: "} + e.what());
     }
     tell_service_manager("READY=1\nSTATUS=delivering");
   }
 
   int drain(signals const& from) {
     tell_service_manager("STOPPING=1\nSTATUS=draining");
-    log_(log_level::info, "stopping: what was begun is finished first; a second signal ends the relay at once");
+    say(log_level::info, "stopping: what was begun is finished first; a second signal ends the relay at once");
     auto ended = std::async(std::launch::async, [g = current()] { return g->stop(); });
     while (ended.wait_for(milliseconds{0}) != std::future_status::ready) {
       int const s = from.wait(milliseconds{20});
       give_sign_of_life();
       if (s == SIGTERM || s == SIGINT) {
-        log_(log_level::warning, "a second signal: ending at once; what was under way will be delivered again");
+        say(log_level::warning, "a second signal: ending at once; what was under way will be delivered again");
         std::_Exit(exit_failed);
       }
     }
-    log_(ended.get() ? log_level::info : log_level::warning, "the relay has stopped");
+    say(ended.get() ? log_level::info : log_level::warning, "the relay has stopped");
     return exit_good;
   }
 

@@ -57,13 +57,19 @@ struct config_source {
 
 /// What an application adds to its configuration.
 struct config_extras {
-  std::map<std::string, named_listener> listeners{};  ///< By the name that `routes.listener` gives.
-  log_function log = log_to_stderr;                   ///< Where the lines of nodes, stores and sinks go.
-  std::shared_ptr<outbox::v0::metrics> metrics{};     ///< Where the counters of all nodes go. Default: nowhere.
+  std::map<std::string, named_listener> listeners{};         ///< By the name that `routes.listener` gives.
+  log_function log = log_to_stderr;                          ///< Where the lines of nodes, stores and sinks go.
+  std::shared_ptr<outbox::v0::metrics> metrics{};            ///< Where the counters of all nodes go. Default: nowhere.
+  std::shared_ptr<writer_hook> hook{};                       ///< The hook of all nodes. Default: none.
+  std::vector<std::shared_ptr<interceptor>> interceptors{};  ///< Those of all nodes. Default: none.
 };
 
-/// How the lines of a log look: `time=… level=info message="…"`, or a JSON object per line.
-enum class log_form { logfmt, json };
+/// How the lines of a log look.
+enum class log_form {
+  logfmt,   ///< `time=… level=info message="…" node=orders`, on standard error.
+  json,     ///< A JSON object per line, on standard error.
+  journal,  ///< Entries with fields, by `log_to_journal`.
+};
 
 /// How a program that runs a configuration behaves; `outbox relay` is one.
 struct relay_settings {

@@ -159,7 +159,8 @@ void check_timeout(table_data const& t, route_data const& r, std::chrono::millis
 
 node make_node(table_data const& t, std::shared_ptr<store> s, listeners l, config_extras const& with) {
   if (t.runs == mode::writer_only) {
-    return writer_only({.store = std::move(s), .limits = t.node.limits, .purge = t.age_purge, .log = with.log});
+    return writer_only(
+        {.store = std::move(s), .limits = t.node.limits, .hook = with.hook, .purge = t.age_purge, .log = with.log});
   }
   if (t.runs == mode::ordered) {
     ordered_options o{.store = std::move(s),
@@ -175,6 +176,8 @@ node make_node(table_data const& t, std::shared_ptr<store> s, listeners l, confi
                       .log = with.log,
                       .metrics = with.metrics};
     o.purge = t.node.purge;
+    o.hook = with.hook;
+    o.interceptors = with.interceptors;
     return ordered(std::move(o));
   }
   node_options o;
@@ -194,6 +197,8 @@ node make_node(table_data const& t, std::shared_ptr<store> s, listeners l, confi
   o.stop_queued = t.node.stop_queued;
   o.log = with.log;
   o.metrics = with.metrics;
+  o.hook = with.hook;
+  o.interceptors = with.interceptors;
   o.purge = t.node.purge;
   return t.runs == mode::single_node ? single_node(std::move(o)) : multi_node(std::move(o));
 }

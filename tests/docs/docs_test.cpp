@@ -628,7 +628,7 @@ std::string text(outbox::stop_queued value) {
 }
 
 std::string text(outbox::log_function const& f) {
-  auto const* const target = f.target<void (*)(outbox::log_level, std::string_view)>();
+  auto const* const target = f.target<void (*)(outbox::log_line const&)>();
   return target != nullptr && *target == &outbox::log_to_stderr ? "log_to_stderr" : "another function";
 }
 

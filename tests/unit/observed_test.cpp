@@ -76,7 +76,7 @@ class Observed : public ::testing::Test {
     o.clock = clock;
     o.metrics = figures;
     o.retry = {.max_attempts = 2, .backoff = {.base = 100ms, .cap = 100ms}};
-    o.log = [this](log_level level, std::string_view text) { log.push_back(log_line(level, text)); };
+    o.log = [this](log_line const& line) { log.push_back(without_source(line)); };
     return o;
   }
   void write(node& n, std::string const& id, std::string const& type = "t", event_options o = {}) {

@@ -147,7 +147,7 @@ class engine {
   [[nodiscard]] node_settings const& settings() const noexcept { return settings_; }
 
   // What the steps leave for the threads.
-  void remark(log_level level, std::string text) { say(level, std::move(text)); }
+  void remark(log_level level, std::string text, log_facts facts) { say(level, std::move(text), {}, std::move(facts)); }
   [[nodiscard]] bool has_notes() const noexcept { return !notes_.empty(); }
   [[nodiscard]] bool has_news() const noexcept { return signals_ != 0 || !notes_.empty() || !stops_.empty(); }
   [[nodiscard]] unsigned take_signals() noexcept { return std::exchange(signals_, 0U); }
@@ -170,13 +170,15 @@ class engine {
   void give_back(ticket& t);
   void give_back_queued();
   void abandon(ticket& t);
-  void say(log_level level, std::string text, std::string_view kind = {}) {
-    notes_.push_back({level, std::move(text), kind});
+  void say(log_level level, std::string text, std::string_view kind = {}, log_facts facts = {}) {
+    notes_.push_back({level, std::move(text), kind, std::move(facts)});
   }
+
+  [[nodiscard]] static log_facts about(ticket const& t);  ///< The fields of a line about its event.
 
   // Births.
   [[nodiscard]] bool births_may_be_owned() const noexcept;
-  [[nodiscard]] bool has_hot_slot(std::size_t bytes);
+  [[nodiscard]] bool has_hot_slot(event const& e);
   void end_birth(birth& b) noexcept;
   void doubt_birth(birth& b, steady_time until) noexcept;
 

@@ -188,7 +188,11 @@ void engine::hold_route(ticket const& t, steady_time now) {
   say(log_level::warning,
       "events of type '" + t.event.type() + "' and aggregate type '" + t.event.aggregate_type() + "' wait for " +
           std::to_string(t.settlement.delay.count()) + " ms: " + t.settlement.error,
-      "hold");
+      "hold",
+      {{"type", t.event.type()},
+       {"aggregate_type", t.event.aggregate_type()},
+       {"delay_ms", std::to_string(t.settlement.delay.count())},
+       {"error", t.settlement.error}});
 }
 
 void engine::decide_failure(ticket& t, std::string reason, std::optional<milliseconds> after) {
@@ -219,7 +223,7 @@ void engine::time_out(ticket& t) {
   say(log_level::warning,
       "listener '" + (t.route == nullptr ? std::string{"none"} : t.route->name) + "' has not answered for event " +
           t.event.id() + " within " + std::to_string(limit) + " ms: counted as a failure, its result will be ignored",
-      "timeout");
+      "timeout", about(t));
   t.settlement = {.progress = t.progress};
   decide_failure(t, "the listener did not answer within " + std::to_string(limit) + " ms", {});
   move_to(t, stage::finished);

@@ -15,12 +15,20 @@ namespace {
 // Long enough to cost nothing, short enough that no clock arithmetic overflows.
 constexpr std::chrono::hours longest_sleep{1};
 
+std::string table_of(node_settings const& s) {
+  return s.store == nullptr ? std::string{} : std::string{s.store->capabilities().table};
+}
+
 // A process may have several nodes on several tables, so each line of the log names its node and table.
-std::string about(node_settings const& s) {
-  auto const table = s.store == nullptr ? std::string_view{} : s.store->capabilities().table;
-  std::string text = "node '" + s.name + "'";
-  if (!table.empty()) text += " on " + std::string{table};
-  return text + ": ";
+std::string log_source(node_settings const& s) {
+  auto const table = table_of(s);
+  return "node '" + s.name + "'" + (table.empty() ? "" : " on " + table);
+}
+
+log_facts log_about(node_settings const& s) {
+  log_facts all{{"node", s.name}};
+  if (auto table = table_of(s); !table.empty()) all.push_back({"table", std::move(table)});
+  return all;
 }
 
 }  // namespace
@@ -29,7 +37,7 @@ node_core::node_core(node_settings settings)
     : settings_{std::move(settings)},
       process_{::getpid()},
       engine_{settings_},
-      log_{settings_.log, about(settings_)},
+      log_{settings_.log, log_source(settings_), log_about(settings_)},
       exported_outcomes_(settings_.routes->count + 1),
       fresh_outcomes_(settings_.routes->count + 1) {}
 
@@ -55,15 +63,15 @@ void node_core::wait(engine_lock& lock, loop which, std::optional<steady_time> w
 }
 
 void node_core::publish(engine_lock& lock) noexcept {
-  auto const notes = engine_.take_notes();
+  auto notes = engine_.take_notes();
   auto stops = engine_.take_stops();
   notify(lock);
   for (auto& s : stops) s.request_stop();
-  for (auto const& n : notes) say(n.level, n.text, n.kind);
+  for (auto& n : notes) say(n.level, n.text, n.kind, std::move(n.facts));
 }
 
-void node_core::say(log_level level, std::string_view text, std::string_view kind) noexcept {
-  log_.say(level, text, kind, now());
+void node_core::say(log_level level, std::string_view text, std::string_view kind, log_facts facts) noexcept {
+  log_.say(level, text, kind, now(), std::move(facts));
 }
 
 void node_core::look_at_lock() {
@@ -286,7 +294,10 @@ std::size_t node_core::purge_once(std::function<bool()> const& enough) {
   } catch (error const& e) {
     throw e.after_changing(total);
   }
-  if (total > 0) say(log_level::info, "purged " + std::to_string(total) + " rows");
+  if (total > 0) {
+    auto const rows = std::to_string(total);
+    say(log_level::info, "purged " + rows + " rows", {}, {{"rows", rows}});
+  }
   return total;
 }
 
@@ -299,7 +310,8 @@ void node_core::farewell() noexcept {
     }
     if (settings_.mode != node_mode::writer_only) store().retire(settings_.incarnation);
   } catch (std::exception const& e) {  // one time-out is enough: what is left ends with its lease
-    say(log_level::warning, std::string{"cannot tell the store that this node ends: "} + e.what());
+    say(log_level::warning, std::string{"cannot tell the store that this node ends: "} + e.what(), {},
+        {{"error", e.what()}});
   }
   std::shared_ptr<dispatch_lock> dropped;
   std::lock_guard const lock{mutex_};

@@ -81,7 +81,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   void dropped(answer_entry& call) noexcept;
   void remember(ticket& t, std::string&& progress) noexcept;  ///< Keeps what a call has done so far.
 
-  void say(log_level level, std::string_view text, std::string_view kind = {}) noexcept;
+  void say(log_level level, std::string_view text, std::string_view kind = {}, log_facts facts = {}) noexcept;
   [[nodiscard]] node_row self(std::uint64_t held);  ///< What a heartbeat tells about this node.
 
   /// The engine's counters, and what the store adds to them.
@@ -183,6 +183,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   void observe(ticket const& t, result const& r) noexcept;  ///< Passes the durations of a call to the metrics object.
   [[nodiscard]] delivery delivery_of(ticket const& t) const;
   [[nodiscard]] bool intercept(delivery const& d, std::size_t& begun, std::optional<result>& instead);
+  [[nodiscard]] std::optional<result> call_listener(ticket const& t, delivery const& d, detail::call& call);
   void tell_interceptors(delivery const& d, std::size_t begun, result const& r) noexcept;
   [[nodiscard]] std::vector<result> answers_of(route const& where, std::span<delivery const> batch);
   void wait_for_answer(std::shared_ptr<async_call> const& call, std::size_t begun) noexcept;

@@ -97,8 +97,10 @@ void runtime::start() {
     if (!renewer_will) core_->farewell();
     throw error{errc::unavailable, std::string{"cannot start the node's threads: "} + e.what()};
   }
-  core_->say(log_level::info, "started as " + std::string{name(core_->settings().mode)} + ", incarnation " +
-                                  core_->settings().incarnation);
+  std::string const mode{name(core_->settings().mode)};
+  auto const& incarnation = core_->settings().incarnation;
+  core_->say(log_level::info, "started as " + mode + ", incarnation " + incarnation, {},
+             {{"mode", mode}, {"incarnation", incarnation}});
   if (auto const remarks = core_->store().capabilities().remarks; !remarks.empty()) {
     core_->say(log_level::info, std::string{remarks});
   }
@@ -328,7 +330,7 @@ void runtime::purge() {
     try {
       core_->purge_once(stopping);
     } catch (std::exception const& e) {
-      core_->say(log_level::error, std::string{"cannot purge: "} + e.what());
+      core_->say(log_level::error, std::string{"cannot purge: "} + e.what(), {}, {{"error", e.what()}});
     }
     next = core_->now() + every;
     lock.lock();

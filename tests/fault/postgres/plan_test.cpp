@@ -104,7 +104,7 @@ TEST_F(PostgresServer, AnOverviewAndTheNewestRowsComeFromIndexes) {
 TEST_F(PostgresServer, ClaimsInOrderUseTheirIndex) {
   std::vector<std::string> said;
   auto o = db.options();
-  o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
+  o.log = [&](log_line const& line) { said.push_back(line.text()); };
   auto const claim = [&](std::shared_ptr<outbox::store> const& s, std::string const& token, std::size_t limit) {
     auto const rows = s->backend().claim({.token = token, .limit = limit, .lease = 30s, .in_order = true}).rows;
     s->backend().release(std::span{&token, 1}, 30s);
