@@ -67,6 +67,14 @@ struct event_filter {
 
   /// Terminal rows that ended at this instant or earlier. If another program left `done_at` empty, the insert counts.
   std::optional<instant> died_by{};
+
+  /// Inserted less than this long ago, by the store's clock.
+  std::optional<std::chrono::milliseconds> younger_than{};
+
+  /// Only rows among about so many of the newest: a bound for filters that no index serves. SQLite, MariaDB and MySQL
+  /// count by `seq`; PostgreSQL takes so many of the pending and as many of the terminal rows, by their instants.
+  /// Ignored beside `ids`, and on tables of another shape. Empty: every row.
+  std::optional<std::uint64_t> newest{};
 };
 
 /// The filter of `dead_events`, which adds that a row is DEAD.
@@ -171,11 +179,12 @@ struct store_capabilities {
   std::string_view no_lock_reason{};
 
   // What delivery does not need. Where a bit is false, the functions throw `error` (unsupported).
-  bool event_filters = false;  ///< list, count, cancel, replay, discard, and purge by filter.
+  bool event_filters = false;  ///< list, count, errors, cancel, replay, discard, and purge by filter.
   bool audit = false;          ///< begin_audit, end_audit, audit.
   bool event_types = false;    ///< event_types.
   bool keys = false;           ///< Receipts, unblocking settlements, parked_keys, heal, set_keyed.
   bool findings = false;       ///< findings.
+  bool overview = false;       ///< overview.
 
   /// False: who owns a row, its progress and its retries are kept in the memory of one process. Only a node that holds
   /// the dispatch lock may deliver then, so `multi_node` is refused; rows are never born with an owner; and `fan_out`

@@ -83,7 +83,8 @@ store_capabilities database::capabilities() const noexcept {
           .audit = true,
           .event_types = true,
           .keys = true,
-          .findings = true};
+          .findings = true,
+          .overview = true};
 }
 
 instant database::now() { return options_.clock->now(); }

@@ -46,6 +46,7 @@ class database final : public spi::store, public inspector, public std::enable_s
   std::size_t purge_by_age(spi::age_purge_request const& request) override;
   std::vector<row_view> list(event_filter const& filter, spi::list_order order, std::size_t limit) override;
   std::uint64_t count(event_filter const& filter, std::uint64_t up_to) override;
+  std::vector<spi::error_group> errors(event_filter const& filter, std::size_t limit) override;
   std::size_t cancel(event_filter const& filter, std::string_view reason, std::size_t limit) override;
   std::size_t replay(event_filter const& filter, std::size_t limit) override;
   std::size_t discard(event_filter const& filter, std::size_t limit) override;
@@ -54,6 +55,7 @@ class database final : public spi::store, public inspector, public std::enable_s
   bool end_audit(std::int64_t id, std::uint64_t changed) override;
   std::vector<spi::audit_entry> audit(std::size_t limit) override;
   std::vector<spi::event_type_counts> event_types() override;
+  spi::table_overview overview(std::uint64_t limit) override;
   std::vector<spi::parked_key> parked_keys(std::size_t limit) override;
   std::size_t heal(std::size_t limit) override;
   void set_keyed(bool keyed) override;
@@ -99,6 +101,7 @@ class database final : public spi::store, public inspector, public std::enable_s
   void add(std::vector<row_view> const& rows);
   void erase(std::int64_t seq);
   void revive(row_view& row, instant now);
+  [[nodiscard]] std::int64_t oldest_of(event_filter const& filter) const;
   [[nodiscard]] std::vector<std::int64_t> select(event_filter const& filter, std::size_t limit,
                                                  std::function<bool(row_view const&)> const& wanted);
   void fill(spi::insert_receipt* receipt, std::span<row_view const> fresh, std::span<row_view const> written) const;

@@ -1,6 +1,9 @@
 // What operators do with the memory store: rows by filter, audit, event types, keys, settings of the table.
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <outbox/error.hpp>
+#include <set>
 
 #include "core/base/planted.hpp"
 #include "core/events/names_check.hpp"
@@ -42,6 +45,12 @@ bool database::resume(route_pause const& what) {
   return std::erase(settings_.pauses, what) > 0;
 }
 
+// The number before that of the oldest row which the filter looks at.
+std::int64_t database::oldest_of(event_filter const& filter) const {
+  if (!filter.newest || !filter.ids.empty() || rows_.empty()) return INT64_MIN;
+  return rows_.rbegin()->first - static_cast<std::int64_t>(std::min<std::uint64_t>(*filter.newest, INT64_MAX / 2));
+}
+
 // The numbers of the first rows that match and that `wanted` accepts.
 std::vector<std::int64_t> database::select(event_filter const& filter, std::size_t limit,
                                            std::function<bool(row_view const&)> const& wanted) {
@@ -49,7 +58,7 @@ std::vector<std::int64_t> database::select(event_filter const& filter, std::size
   std::vector<std::int64_t> found;
   for (auto const& [seq, row] : rows_) {
     if (found.size() >= limit) break;
-    if (wanted(row) && matches(row, filter, at)) found.push_back(seq);
+    if (seq > oldest_of(filter) && wanted(row) && matches(row, filter, at)) found.push_back(seq);
   }
   return found;
 }
@@ -60,7 +69,7 @@ std::vector<row_view> database::list(event_filter const& filter, spi::list_order
   std::vector<row_view> found;
   auto const collect = [&](auto begin, auto end) {
     for (auto r = begin; r != end && found.size() < limit; ++r) {
-      if (matches(r->second, filter, at)) found.push_back(r->second);
+      if (r->first > oldest_of(filter) && matches(r->second, filter, at)) found.push_back(r->second);
     }
   };
   if (order == spi::list_order::oldest_first) {
@@ -74,6 +83,31 @@ std::vector<row_view> database::list(event_filter const& filter, spi::list_order
 std::uint64_t database::count(event_filter const& filter, std::uint64_t up_to) {
   std::lock_guard const lock{mutex_};
   return select(filter, up_to, [](row_view const&) { return true; }).size();
+}
+
+std::vector<spi::error_group> database::errors(event_filter const& filter, std::size_t limit) {
+  std::lock_guard const lock{mutex_};
+  std::map<std::string, std::pair<spi::error_group, std::set<std::string>>> groups;
+  auto const with_error = [](row_view const& r) { return !r.last_error.empty(); };
+  for (auto const seq : select(filter, SIZE_MAX, with_error)) {
+    auto const& r = rows_.at(seq);
+    auto& [g, types] = groups[r.last_error];
+    auto const at = r.done_at.value_or(r.inserted_at);
+    g.error = r.last_error;
+    ++g.rows;
+    g.dead += r.status == event_status::dead ? 1U : 0U;
+    g.first = std::min(g.first.value_or(at), at);
+    g.last = std::max(g.last.value_or(at), at);
+    g.id = g.id.empty() ? r.event.id() : std::min(g.id, r.event.id());
+    types.insert(r.event.type());
+    g.event_type = *types.begin();
+    g.event_types = types.size();
+  }
+  std::vector<spi::error_group> found;
+  for (auto& [text, g] : groups) found.push_back(std::move(g.first));
+  std::ranges::stable_sort(found, std::greater{}, &spi::error_group::rows);
+  if (found.size() > limit) found.resize(limit);
+  return found;
 }
 
 std::size_t database::cancel(event_filter const& filter, std::string_view reason, std::size_t limit) {
@@ -155,6 +189,44 @@ std::vector<spi::event_type_counts> database::event_types() {
   result.reserve(types.size());
   for (auto const& [names, counts] : types) result.push_back({names.first, names.second, counts});
   return result;
+}
+
+spi::table_overview database::overview(std::uint64_t limit) {
+  std::lock_guard const lock{mutex_};
+  auto const at = now();
+  auto const minute_ago = at - std::chrono::minutes{1};
+  spi::table_overview o{.at = at, .limit = limit};
+  std::int64_t growth = 0;
+  auto const earlier = [](std::optional<instant>& first, instant i) { first = std::min(first.value_or(i), i); };
+  auto const later = [](std::optional<instant>& last, instant i) { last = std::max(last.value_or(i), i); };
+  for (auto const& [seq, r] : rows_) {
+    bool const held = r.lease_until && *r.lease_until > at;
+    bool const tried = r.status == event_status::retry;
+    if (claimable_some_day(r)) {
+      ++o.pending;
+      o.retrying += tried ? 1U : 0U;
+      o.held += held ? 1U : 0U;
+      o.delayed += !tried && !held && claimable(r) > at ? 1U : 0U;
+      o.due += claimable(r) <= at ? 1U : 0U;
+      growth += r.inserted_at > minute_ago ? 1 : 0;
+      if (claimable(r) <= at) earlier(o.due_since, claimable(r));
+      if (tried || r.available_at <= at) {
+        earlier(o.waiting_since, tried ? r.inserted_at : std::max(r.inserted_at, r.available_at));
+      }
+    }
+    if (!terminal(r)) continue;
+    bool const dead = r.status == event_status::dead;
+    o.dead += dead ? 1U : 0U;
+    if (!r.done_at) continue;
+    later(o.last_ended, *r.done_at);
+    if (dead) later(o.last_dead, *r.done_at);
+    if (*r.done_at <= minute_ago) continue;
+    ++(dead ? o.dead_in_a_minute : o.done_in_a_minute);
+    growth -= r.inserted_at <= minute_ago ? 1 : 0;
+  }
+  for (auto* const n : {&o.pending, &o.retrying, &o.held, &o.delayed, &o.due, &o.dead}) *n = std::min(*n, limit);
+  if (options_.done_rows == done_rows::keep && o.pending < limit) o.growth = growth;
+  return o;
 }
 
 // The rows in line of each key, by seq.

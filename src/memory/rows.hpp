@@ -39,6 +39,7 @@ inline bool matches(row_view const& r, event_filter const& f, instant now) {
          same_or_any(f.aggregate_type, e.aggregate_type()) && same_or_any(f.aggregate_id, e.aggregate_id()) &&
          same_or_any(f.tenant, e.tenant()) && (f.key.empty() || spi::key_of(e) == f.key) &&
          (!f.older_than || r.inserted_at <= now - *f.older_than) &&
+         (!f.younger_than || r.inserted_at > now - *f.younger_than) &&
          (!f.died_by || (terminal(r) && r.done_at.value_or(r.inserted_at) <= *f.died_by));
 }
 

@@ -97,6 +97,7 @@ class mysql_store final : public sql::set_store {
             .event_types = true,
             .keys = true,
             .findings = true,
+            .overview = true,
             .poll_every = poll_every};
   }
 

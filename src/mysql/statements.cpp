@@ -1,5 +1,7 @@
 #include "mysql/statements.hpp"
 
+#include "sql/overview.hpp"
+
 namespace outbox::inline v0::mysql {
 namespace {
 
@@ -98,12 +100,19 @@ void add_filter_statements(sql::dialect& d, in_layout const& t) {
   f.tenant = t("{tenant_id} = [?]");
   f.key = t(KEY("") " = [?]");
   f.inserted_by = t(INSERTED_AT " <= [?]");
+  f.inserted_after = t(INSERTED_AT " > [?]");
+  f.newest = t("{seq} > (SELECT n.last FROM (SELECT max({seq}) AS last FROM {outbox_event}) n) - [?]");
   f.ended_by = "ended_at <= [?]";
 
 #define FILTERED(conditions) CHOOSE("SELECT {seq} FROM [rows] WHERE " conditions "[filter] ORDER BY {seq} LIMIT ?1")
   d.list = t("SELECT {row} FROM [rows] WHERE true[filter] ORDER BY {seq} LIMIT ?1");
   d.list_newest = t("SELECT {row} FROM [rows] WHERE true[filter] ORDER BY {seq} DESC LIMIT ?1");
   d.count = t("SELECT count(*) FROM (SELECT 1 FROM [rows] WHERE true[filter] LIMIT ?1) x");
+  d.errors =
+      t("SELECT e, count(*), count(CASE WHEN s = {DEAD} THEN 1 END), min(a), max(a), min(i), min(y), count(DISTINCT y) "
+        "FROM (SELECT {last_error} AS e, {status} AS s, coalesce({done_at}, " INSERTED_AT
+        ") AS a, {event_id} AS i, {event_type} AS y FROM [rows] WHERE {last_error} IS NOT NULL[filter]) q GROUP BY e "
+        "ORDER BY 2 DESC, e LIMIT ?1");
   d.cancel =
       t(FILTERED(PENDING("")) "UPDATE " CHOSEN " SET {status} = {DEAD}, {done_at} = ?2, {last_error} = ?3, " NO_NOTE
                               ", " NO_OWNER " WHERE " PENDING("t."));
@@ -117,6 +126,26 @@ void add_filter_statements(sql::dialect& d, in_layout const& t) {
   d.parked_rows = t("SELECT {event_id}, " KEY(
       "") ", {seq} FROM [rows] WHERE {status} = {DEAD} AND {blocked} IS NOT "
           "NULL AND " KEY("") " IS NOT NULL[filter] ORDER BY {seq} LIMIT ?1 FOR UPDATE");
+}
+
+std::string overview_of(in_layout const& t) {
+  return t(sql::overview_text(
+      {.limit = "?1",
+       .now = "?2",
+       .minute_ago = "?3",
+       .later = "greatest",
+       .claimable = "due_at",
+       .available = "{available_at}",
+       .inserted = INSERTED_AT,
+       .pending = "{outbox_event} FORCE INDEX ({outbox_event_due}) WHERE due_at IS NOT NULL",
+       .dead = "{outbox_event} FORCE INDEX ({outbox_event_ended}) WHERE {status} = {DEAD}",
+       .just_ended =
+           "{outbox_event} FORCE INDEX ({outbox_event_ended}) WHERE {status} IN ({DONE}, {DEAD}) AND ended_at "
+           "> ?3",
+       // Two looks at the end of an index, not one at all terminal rows.
+       .last_ended = "(SELECT max(x.e) FROM ((SELECT max(ended_at) AS e FROM {outbox_event} FORCE INDEX "
+                     "({outbox_event_ended}) WHERE {status} = {DONE}) UNION ALL (SELECT max(ended_at) FROM "
+                     "{outbox_event} FORCE INDEX ({outbox_event_ended}) WHERE {status} = {DEAD})) x)"}));
 }
 
 void add_key_statements(sql::dialect& d, in_layout const& t) {
@@ -191,6 +220,7 @@ sql::dialect shared_statements(sql::layout const& table, std::string const& coll
       t("SELECT incarnation, name, version, mode, lease_ms, held, started_at, active, reason, lock_key, done, failed, "
         "dead, erased, routes FROM {outbox_node} WHERE lease_until > ?1 ORDER BY incarnation");
   add_purge(d, t);
+  d.overview = overview_of(t);
   add_filter_statements(d, t);
   add_key_statements(d, t);
   return d;

@@ -52,7 +52,8 @@ class postgres_store final : public sql::set_store {
             .audit = true,
             .event_types = true,
             .keys = true,
-            .findings = true};
+            .findings = true,
+            .overview = true};
   }
 
   std::vector<spi::finding> findings() override {

@@ -1,6 +1,7 @@
 #include "postgres/statements.hpp"
 
 #include "postgres/parameters.hpp"
+#include "sql/overview.hpp"
 
 namespace outbox::inline v0::postgres {
 namespace {
@@ -135,6 +136,13 @@ void add_filter_statements(sql::dialect& d, sql::layout const& table) {
   f.tenant = t("{tenant_id} = [?]");
   f.key = t(KEY("") " = [?]");
   f.inserted_by = t(INSERTED_AT " <= statement_timestamp() + [?]::bigint * interval '1 microsecond'");
+  f.inserted_after = t(INSERTED_AT " > statement_timestamp() + [?]::bigint * interval '1 microsecond'");
+  // There is no index by seq. Pending and terminal rows have one each by an instant, and within one statement a row
+  // stays where it is.
+  f.newest =
+      t("ctid = ANY(ARRAY((SELECT ctid FROM {outbox_event} WHERE " CLAIMED " ORDER BY " CLAIMABLE
+        " DESC LIMIT [?]::bigint) UNION ALL (SELECT ctid FROM {outbox_event} WHERE {status} IN ({DONE}, {DEAD}) ORDER "
+        "BY {done_at} DESC LIMIT [?]::bigint)))");
   f.ended_by = t("{status} IN ({DONE}, {DEAD}) AND coalesce({done_at}, " INSERTED_AT ") <= [?]::timestamptz");
 
 #define CHOSEN(conditions, lock)                                           \
@@ -143,6 +151,11 @@ void add_filter_statements(sql::dialect& d, sql::layout const& table) {
   d.list = t("SELECT {row} FROM [rows] WHERE true[filter] ORDER BY {seq} LIMIT ?1::bigint");
   d.list_newest = t("SELECT {row} FROM [rows] WHERE true[filter] ORDER BY {seq} DESC LIMIT ?1::bigint");
   d.count = t("SELECT count(*) FROM (SELECT 1 FROM [rows] WHERE true[filter] LIMIT ?1::bigint) x");
+  d.errors =
+      t("SELECT e, count(*), count(CASE WHEN s = {DEAD} THEN 1 END), min(a), max(a), min(i), min(y), count(DISTINCT y) "
+        "FROM (SELECT {last_error} AS e, {status} AS s, coalesce({done_at}, " INSERTED_AT
+        ") AS a, {event_id} AS i, {event_type} AS y FROM [rows] WHERE {last_error} IS NOT NULL[filter]) q GROUP BY e "
+        "ORDER BY 2 DESC, e LIMIT ?1::bigint");
   // The status is asked again: a row that was locked may be finished by now.
   d.cancel = t("UPDATE {outbox_event} SET {status} = {DEAD}, {done_at} = " LATER(2) ", {last_error} = ?3, " NO_NOTE(
       "") ", " NO_OWNER " WHERE " CHOSEN(PENDING, " FOR UPDATE") " AND " PENDING);
@@ -153,6 +166,22 @@ void add_filter_statements(sql::dialect& d, sql::layout const& table) {
   d.parked_rows = t("SELECT {event_id}, " KEY(
       "") ", {seq} FROM [rows] WHERE {status} = {DEAD} AND {blocked} IS NOT "
           "NULL AND " KEY("") " IS NOT NULL[filter] ORDER BY {seq} LIMIT ?1::bigint FOR UPDATE");
+}
+
+std::string overview_of(in_layout const& t) {
+  return t(
+      sql::overview_text({.limit = "?1::bigint",
+                          .now = LATER(2),
+                          .minute_ago = LATER(3),
+                          .later = "greatest",
+                          .claimable = CLAIMABLE,
+                          .available = "{available_at}",
+                          .inserted = INSERTED_AT,
+                          .pending = "{outbox_event} WHERE " CLAIMED,
+                          .dead = "{outbox_event} WHERE {status} = {DEAD}",
+                          .just_ended = "{outbox_event} WHERE {status} IN ({DONE}, {DEAD}) AND {done_at} > " LATER(3),
+                          .last_ended = "(SELECT max({done_at}) FROM {outbox_event} WHERE {status} IN ({DONE}, "
+                                        "{DEAD}) AND {done_at} IS NOT NULL)"}));
 }
 
 void add_key_statements(sql::dialect& d, in_layout const& t) {
@@ -299,6 +328,7 @@ sql::dialect shared_statements(sql::layout const& table) {
       t("SELECT incarnation, name, version, mode, lease_ms, held, started_at, active, reason, lock_key, done, "
         "failed, dead, erased, routes FROM {outbox_node} WHERE lease_until > " LATER(1) " ORDER BY incarnation");
   add_operator_statements(d, t);
+  d.overview = overview_of(t);
   add_filter_statements(d, table);
   add_key_statements(d, t);
   return d;

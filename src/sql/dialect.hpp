@@ -21,8 +21,10 @@ struct filter_texts {
   std::string id_in;                  ///< The parameter is a JSON array of ids.
   std::string event_type, aggregate_type, aggregate_id, tenant, key;  ///< The parameter is text.
   std::string inserted_by;                                            ///< The parameter is a `from_now`.
-  std::string ended_by;                                               ///< The parameter is an instant.
-  std::function<std::string(std::string const&)> finish;              ///< Makes the text that the database gets.
+  std::string inserted_after;                                         ///< The parameter is a `from_now`.
+  std::string newest;    ///< The parameter is a number of rows. Empty: the database cannot find the newest cheaply.
+  std::string ended_by;  ///< The parameter is an instant.
+  std::function<std::string(std::string const&)> finish;  ///< Makes the text that the database gets.
 };
 
 struct dialect {
@@ -59,6 +61,7 @@ struct dialect {
   filter_texts filter;
   std::string list, list_newest;  ///< -> `{row}`
   std::string count;              ///< -> count
+  std::string errors;             ///< -> error, rows, DEAD rows, first, last, an id, a type, types. Empty: no column
   std::string cancel;             ///< now, reason
   std::string replay;             ///< now
   std::string purge_rows;         ///< (nothing)
@@ -71,6 +74,7 @@ struct dialect {
   std::string parked_keys;   ///< limit -> key, event_id, done_at, rows that wait
   std::string heal;          ///< now, limit
 
+  std::string overview;     ///< limit, now, a minute ago -> as `overview_text()` selects. Empty: there is none.
   std::string event_types;  ///< -> event_type, aggregate_type, status, count, sorted
   std::string begin_audit;  ///< now, who, verb, filter, reason, matched; -> id, unless there is `last_audit`
   std::string last_audit;   ///< -> id

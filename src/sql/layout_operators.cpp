@@ -28,6 +28,11 @@ std::uint64_t layout_store::count(event_filter const& filter, std::uint64_t up_t
   return possible(f) ? sql_store::count(f, up_to) : 0;
 }
 
+std::vector<error_group> layout_store::errors(event_filter const& filter, std::size_t limit) {
+  auto f = filter;
+  return possible(f) ? sql_store::errors(f, limit) : std::vector<error_group>{};
+}
+
 std::size_t layout_store::cancel(event_filter const& filter, std::string_view reason, std::size_t limit) {
   auto f = filter;
   return possible(f) ? sql_store::cancel(f, reason, limit) : 0;

@@ -125,6 +125,7 @@ void add_filters(dialect& d, table_layout const& l, layout_forms const& f, write
   x.tenant = l.tenant.empty() ? "[?] = '' AND false" : w.q(l.tenant) + " = [?]";
   x.key = "[?] = '' AND false";
   x.inserted_by = f.sortable(w.created) + " <= " + f.from_now("[?]");
+  x.inserted_after = f.sortable(w.created) + " > " + f.from_now("[?]");
   x.ended_by = w.unfinished("{status} IN ({DONE}, {DEAD}) AND ") + w.ended + " <= " + f.compared("[?]");
   x.finish = f.finish;
 
@@ -133,6 +134,14 @@ void add_filters(dialect& d, table_layout const& l, layout_forms const& f, write
   d.list_newest =
       w.unfinished("SELECT " + w.row() + " FROM [rows] WHERE true[filter] ORDER BY {created} DESC, {id} DESC" + limit);
   d.count = w.unfinished("SELECT count(*) FROM (SELECT 1 FROM [rows] WHERE true[filter]" + limit + ") x");
+  if (!l.error.empty()) {
+    auto const error = w.q(l.error);
+    auto const type = w.q(l.event_type);
+    d.errors = w.unfinished("SELECT " + error + ", count(*), count(CASE WHEN {status} = {DEAD} THEN 1 END), " +
+                            "min({created}), max({created}), min(" + f.text("{id}") + "), min(" + type +
+                            "), count(DISTINCT " + type + ") FROM [rows] WHERE " + error +
+                            " IS NOT NULL[filter] GROUP BY " + error + " ORDER BY 2 DESC, 1" + limit);
+  }
   auto const why = l.error.empty() ? " AND ?3 <> 'no column'" : "";
   d.cancel = w.unfinished("UPDATE {table} SET " + set_dead(l, w, "?3") + " WHERE " + w.chosen("{status} = {NEW}") +
                           " AND {status} = {NEW} AND " + unused(f, "?2") + why);

@@ -41,6 +41,7 @@ class OUTBOX_SQL_EXPORT layout_store : public sql_store {
   table_settings settings() override { return {}; }
 
   std::vector<row_view> list(event_filter const& filter, list_order order, std::size_t limit) override;
+  std::vector<error_group> errors(event_filter const& filter, std::size_t limit) override;
   std::uint64_t count(event_filter const& filter, std::uint64_t up_to) override;
   std::size_t cancel(event_filter const& filter, std::string_view reason, std::size_t limit) override;
   std::size_t replay(event_filter const& filter, std::size_t limit) override;

@@ -38,7 +38,9 @@ class conditions {
     if (!f.tenant.empty()) add(texts.tenant, std::string_view{f.tenant});
     if (!f.key.empty()) add(texts.key, std::string_view{f.key});
     if (f.older_than) add(texts.inserted_by, from_now{-*f.older_than});
+    if (f.younger_than) add(texts.inserted_after, from_now{-*f.younger_than});
     if (f.died_by) add(texts.ended_by, *f.died_by);
+    if (f.newest && f.ids.empty() && !texts.newest.empty()) add(texts.newest, number(*f.newest));
     only_dead_ = f.ids.empty() && f.statuses.size() == 1 && f.statuses.front() == event_status::dead;
   }
 
@@ -105,6 +107,22 @@ std::uint64_t sql_store::count(event_filter const& filter, std::uint64_t up_to) 
     });
   });
   return static_cast<std::uint64_t>(rows);
+}
+
+std::vector<error_group> sql_store::errors(event_filter const& filter, std::size_t limit) {
+  std::vector<error_group> found;
+  conditions const where{dialect_.filter, filter, {number(limit)}};
+  if (where.impossible() || dialect_.errors.empty()) return found;  // some tables have no column for an error
+  with_reader([&](connection& c) {
+    found.clear();
+    c.execute(where.in(dialect_.errors), where.values(), [&](row const& r) {
+      auto const count = [&](int column) { return static_cast<std::uint64_t>(r.integer(column)); };
+      found.push_back({std::string{r.text(0)}, count(1), count(2), r.time(3), r.time(4), std::string{r.text(5)},
+                       std::string{r.text(6)}, count(7)});
+      return true;
+    });
+  });
+  return found;
 }
 
 std::size_t sql_store::change_rows(std::string const& statement, event_filter const& filter, bool dead,

@@ -50,7 +50,8 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
             .audit = true,
             .event_types = true,
             .keys = true,
-            .findings = true};
+            .findings = true,
+            .overview = true};
   }
 
   instant now() override { return clock_->now(); }

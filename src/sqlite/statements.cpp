@@ -1,5 +1,7 @@
 #include "sqlite/statements.hpp"
 
+#include "sql/overview.hpp"
+
 namespace outbox::inline v0::sqlite {
 namespace {
 
@@ -56,6 +58,8 @@ namespace {
   "({status} <> {DEAD} OR {blocked} IS NULL OR " KEY("") " IS NULL OR NOT EXISTS (SELECT 1 FROM {outbox_meta} " \
   "WHERE name = 'keyed' AND value = '1'))"
 
+#define INSERTED_AT "replace(coalesce({inserted_at}, {created_at}), 'T', ' ')"
+
 #define REVIVE(n) \
   "{status} = {NEW}, {attempts} = 0, {crashes} = 0, {available_at} = ?" #n ", {done_at} = NULL, {last_error} = NULL"
 
@@ -76,12 +80,19 @@ void add_filter_statements(sql::dialect& d, sql::layout const& table) {
   f.aggregate_id = t("{aggregate_id} = [?]");
   f.tenant = t("{tenant_id} = [?]");
   f.key = t(KEY("") " = [?]");
-  f.inserted_by = t("replace(coalesce({inserted_at}, {created_at}), 'T', ' ') <= [?]");
+  f.inserted_by = t(INSERTED_AT " <= [?]");
+  f.inserted_after = t(INSERTED_AT " > [?]");
+  f.newest = t("{seq} > (SELECT max({seq}) FROM {outbox_event}) - [?]");
   f.ended_by = t("{status} IN ({DONE}, {DEAD}) AND " ENDED_AT " <= [?]");
 
   d.list = t("SELECT {row} FROM [rows] WHERE true[filter] ORDER BY {seq} LIMIT ?1");
   d.list_newest = t("SELECT {row} FROM [rows] WHERE true[filter] ORDER BY {seq} DESC LIMIT ?1");
   d.count = t("SELECT count(*) FROM (SELECT 1 FROM [rows] WHERE true[filter] LIMIT ?1)");
+  d.errors =
+      t("SELECT e, count(*), count(CASE WHEN s = {DEAD} THEN 1 END), min(a), max(a), min(i), min(y), count(DISTINCT y) "
+        "FROM (SELECT {last_error} AS e, {status} AS s, coalesce({done_at}, " INSERTED_AT
+        ") AS a, {event_id} AS i, {event_type} AS y FROM [rows] WHERE {last_error} IS NOT NULL[filter]) q GROUP BY e "
+        "ORDER BY 2 DESC, e LIMIT ?1");
   d.cancel = t("UPDATE {outbox_event} SET {status} = {DEAD}, {done_at} = ?2, {last_error} = ?3, " NO_NOTE(
       "") ", " NO_OWNER " WHERE {seq} IN (SELECT {seq} FROM [rows] WHERE " PENDING "[filter] ORDER BY {seq} LIMIT ?1)");
   d.replay = t("UPDATE {outbox_event} SET " REVIVE(
@@ -93,6 +104,22 @@ void add_filter_statements(sql::dialect& d, sql::layout const& table) {
   d.parked_rows = t("SELECT {event_id}, " KEY(
       "") ", {seq} FROM [rows] WHERE {status} = {DEAD} AND {blocked} IS NOT "
           "NULL AND " KEY("") " IS NOT NULL[filter] ORDER BY {seq} LIMIT ?1");
+}
+
+std::string overview_of(sql::layout const& table) {
+  return table.text(sql::overview_text(
+      {.limit = "?1",
+       .now = "?2",
+       .minute_ago = "?3",
+       .later = "max",
+       .claimable = CLAIMABLE,
+       .available = "replace({available_at}, 'T', ' ')",
+       .inserted = INSERTED_AT,
+       .pending = "{outbox_event} INDEXED BY {outbox_event_ready} WHERE " CLAIMED,
+       .dead = "{outbox_event} INDEXED BY {outbox_event_dead} WHERE {status} = {DEAD}",
+       .just_ended = "{outbox_event} INDEXED BY {outbox_event_ended} WHERE {done_at} > ?3 AND {status} IN ({DONE}, "
+                     "{DEAD})",
+       .last_ended = "(SELECT max({done_at}) FROM {outbox_event} WHERE {done_at} IS NOT NULL)"}));
 }
 
 void add_key_statements(sql::dialect& d, sql::layout const& table) {
@@ -185,6 +212,7 @@ sql::dialect shared_statements(sql::layout const& table) {
         "<= ?1 "
         "AND NOT EXISTS (SELECT 1 FROM {outbox_node} WHERE mode <> 'writer_only' AND lease_until > ?2) ORDER BY {seq} "
         "LIMIT ?3)");
+  d.overview = overview_of(table);
   add_filter_statements(d, table);
   add_key_statements(d, table);
   return d;

@@ -40,6 +40,7 @@ class OUTBOX_CORE_EXPORT forwarding_store : public store {
   std::size_t purge_by_age(age_purge_request const& request) override;
   std::vector<row_view> list(event_filter const& filter, list_order order, std::size_t limit) override;
   std::uint64_t count(event_filter const& filter, std::uint64_t up_to) override;
+  std::vector<error_group> errors(event_filter const& filter, std::size_t limit) override;
   std::size_t cancel(event_filter const& filter, std::string_view reason, std::size_t limit) override;
   std::size_t replay(event_filter const& filter, std::size_t limit) override;
   std::size_t discard(event_filter const& filter, std::size_t limit) override;
@@ -48,6 +49,7 @@ class OUTBOX_CORE_EXPORT forwarding_store : public store {
   bool end_audit(std::int64_t id, std::uint64_t changed) override;
   std::vector<audit_entry> audit(std::size_t limit) override;
   std::vector<event_type_counts> event_types() override;
+  table_overview overview(std::uint64_t limit) override;
   std::vector<parked_key> parked_keys(std::size_t limit) override;
   std::size_t heal(std::size_t limit) override;
   void set_keyed(bool keyed) override;

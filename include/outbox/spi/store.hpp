@@ -219,6 +219,47 @@ struct event_type_counts {
   table_counts counts{};         ///< Its rows by status.
 };
 
+/// The state of a table in figures that its indexes give, so that it costs the same on a small and on a large one.
+/// Every count stops at `limit`; a count that has reached it means "this many or more". Rows that wait for another row
+/// of their key are not counted.
+struct table_overview {
+  instant at{};                ///< When it was read, by the store's clock.
+  std::uint64_t limit = 0;     ///< Where counts stop.
+  std::uint64_t pending = 0;   ///< NEW and RETRY. The other counts of pending rows are about these.
+  std::uint64_t retrying = 0;  ///< RETRY: tried at least once.
+  std::uint64_t held = 0;      ///< Owned by a node whose lease runs.
+  std::uint64_t delayed = 0;   ///< NEW, without an owner and not due yet: delayed by the writer or deferred.
+  std::uint64_t due = 0;       ///< Could be claimed now.
+  std::uint64_t dead = 0;      ///< DEAD.
+
+  /// Since when the first due row could have been claimed. Empty: none is due.
+  std::optional<instant> due_since{};
+
+  /// Since when the oldest pending row waits that is not delayed: its insert, or the end of its delay. Empty: none.
+  std::optional<instant> waiting_since{};
+
+  std::optional<instant> last_dead{};   ///< When a row last became DEAD, as far as DEAD rows are there.
+  std::optional<instant> last_ended{};  ///< When a row last became DONE or DEAD, as far as such rows are there.
+  std::uint64_t done_in_a_minute = 0;   ///< Rows that became DONE in the last minute and are there.
+  std::uint64_t dead_in_a_minute = 0;   ///< Rows that became DEAD in the last minute and are there.
+
+  /// The number of pending rows now less that of a minute ago. Empty if the store erases done rows, or if a count has
+  /// reached its limit.
+  std::optional<std::int64_t> growth{};
+};
+
+/// The rows that have the same error.
+struct error_group {
+  std::string error{};             ///< The text, as in `last_error`.
+  std::uint64_t rows = 0;          ///< How many rows have it.
+  std::uint64_t dead = 0;          ///< How many of them are DEAD.
+  std::optional<instant> first{};  ///< The earliest of: when a DEAD row died, when a pending one was inserted.
+  std::optional<instant> last{};   ///< The latest of these.
+  std::string id{};                ///< The id of one of the rows.
+  std::string event_type{};        ///< The type of one of the rows.
+  std::uint64_t event_types = 0;   ///< The number of different types.
+};
+
 /// A key whose first row in line is DEAD, so that nothing behind it is delivered.
 struct parked_key {
   std::string key{};               ///< As `key_of` writes it.
@@ -359,6 +400,10 @@ class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
   /// The number of rows that match, counted no further than `up_to`.
   [[nodiscard]] virtual std::uint64_t count(event_filter const& filter, std::uint64_t up_to);
 
+  /// Rows that match by their errors, the most frequent first, at most `limit` groups. Rows without an error are left
+  /// out.
+  [[nodiscard]] virtual std::vector<error_group> errors(event_filter const& filter, std::size_t limit);
+
   /// Makes up to `limit` pending rows that match DEAD, with `reason` as their error, oldest first. The owner of a held
   /// row loses it. Returns the number of rows.
   virtual std::size_t cancel(event_filter const& filter, std::string_view reason, std::size_t limit);
@@ -388,6 +433,9 @@ class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
 
   /// The event types in the table, by name. Reads every row.
   [[nodiscard]] virtual std::vector<event_type_counts> event_types();
+
+  /// The state of the table. Counts stop at `limit`.
+  [[nodiscard]] virtual table_overview overview(std::uint64_t limit);
 
   /// Up to `limit` keys that are parked, by key.
   [[nodiscard]] virtual std::vector<parked_key> parked_keys(std::size_t limit);

@@ -45,6 +45,9 @@ std::vector<row_view> forwarding_store::list(event_filter const& filter, list_or
 std::uint64_t forwarding_store::count(event_filter const& filter, std::uint64_t up_to) {
   return to_->count(filter, up_to);
 }
+std::vector<error_group> forwarding_store::errors(event_filter const& filter, std::size_t limit) {
+  return to_->errors(filter, limit);
+}
 std::size_t forwarding_store::cancel(event_filter const& filter, std::string_view reason, std::size_t limit) {
   return to_->cancel(filter, reason, limit);
 }
@@ -59,6 +62,7 @@ std::int64_t forwarding_store::begin_audit(audit_entry const& entry) { return to
 bool forwarding_store::end_audit(std::int64_t id, std::uint64_t changed) { return to_->end_audit(id, changed); }
 std::vector<audit_entry> forwarding_store::audit(std::size_t limit) { return to_->audit(limit); }
 std::vector<event_type_counts> forwarding_store::event_types() { return to_->event_types(); }
+table_overview forwarding_store::overview(std::uint64_t limit) { return to_->overview(limit); }
 std::vector<parked_key> forwarding_store::parked_keys(std::size_t limit) { return to_->parked_keys(limit); }
 std::size_t forwarding_store::heal(std::size_t limit) { return to_->heal(limit); }
 void forwarding_store::set_keyed(bool keyed) { to_->set_keyed(keyed); }

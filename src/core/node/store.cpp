@@ -54,6 +54,9 @@ std::vector<row_view> store::list(event_filter const& /*filter*/, list_order /*o
   unsupported(*this, "list");
 }
 std::uint64_t store::count(event_filter const& /*filter*/, std::uint64_t /*up_to*/) { unsupported(*this, "count"); }
+std::vector<error_group> store::errors(event_filter const& /*filter*/, std::size_t /*limit*/) {
+  unsupported(*this, "errors");
+}
 std::size_t store::cancel(event_filter const& /*filter*/, std::string_view /*reason*/, std::size_t /*limit*/) {
   unsupported(*this, "cancel");
 }
@@ -66,6 +69,7 @@ std::int64_t store::begin_audit(audit_entry const& /*entry*/) { unsupported(*thi
 bool store::end_audit(std::int64_t /*id*/, std::uint64_t /*changed*/) { unsupported(*this, "end_audit"); }
 std::vector<audit_entry> store::audit(std::size_t /*limit*/) { unsupported(*this, "audit"); }
 std::vector<event_type_counts> store::event_types() { unsupported(*this, "event_types"); }
+table_overview store::overview(std::uint64_t /*limit*/) { unsupported(*this, "overview"); }
 std::vector<parked_key> store::parked_keys(std::size_t /*limit*/) { unsupported(*this, "parked_keys"); }
 std::size_t store::heal(std::size_t /*limit*/) { unsupported(*this, "heal"); }
 void store::set_keyed(bool /*keyed*/) { unsupported(*this, "set_keyed"); }

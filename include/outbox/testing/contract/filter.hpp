@@ -52,6 +52,42 @@ OUTBOX_CONTRACT_CASE(Filter, ACountStopsAtItsLimit) {
   EXPECT_EQ(this->s().count({}, UINT64_MAX), 3U);
 }
 
+OUTBOX_CONTRACT_CASE(Filter, TheNewestRowsBoundWhatIsRead) {
+  if (!this->s().capabilities().overview) GTEST_SKIP() << "this store does not find its newest rows by an index";
+  this->put({"a", "b", "c", "d"});
+  EXPECT_THAT(this->list({.newest = 2}), ElementsAre("c", "d"));
+  EXPECT_EQ(this->s().count({.newest = 3}, 10), 3U);
+  EXPECT_THAT(this->list({.newest = 1000}), SizeIs(4));
+  EXPECT_THAT(this->list({.ids = {"a"}, .newest = 1}), ElementsAre("a")) << "rows that are named are found";
+  EXPECT_EQ(this->s().cancel({.newest = 1}, "no", 10), 1U);
+  EXPECT_EQ(this->row("d").status, event_status::dead);
+}
+
+OUTBOX_CONTRACT_CASE(Filter, ErrorsAreGroupedByTheirText) {
+  EXPECT_THAT(this->s().errors({}, 10), IsEmpty());
+  for (auto const* id : {"a", "b", "c", "d"}) this->put_typed(id, std::string{id} == "c" ? "y" : "x");
+  for (auto const& r : this->claim("n/1").rows) {
+    bool const rare = r.handle.id == "b";
+    if (r.handle.id == "d") continue;
+    ASSERT_TRUE(this->settle(r.handle, rare ? outcome::retry : outcome::dead,
+                             {.counted = 1, .error = rare ? "it's \"odd\" – täglich" : "refused"}));
+  }
+  auto const groups = this->s().errors({}, 10);
+  if (groups.empty()) GTEST_SKIP() << "the table has no column for an error";
+  ASSERT_THAT(groups, SizeIs(2)) << "a row without an error is in none";
+  EXPECT_EQ(groups[0].error, "refused");
+  EXPECT_EQ(groups[0].rows, 2U);
+  EXPECT_EQ(groups[0].dead, 2U);
+  EXPECT_EQ(groups[0].id, "a");
+  EXPECT_EQ(groups[0].event_type, "x");
+  EXPECT_EQ(groups[0].event_types, 2U);
+  ASSERT_TRUE(groups[0].first && groups[0].last);
+  EXPECT_LE(*groups[0].first, *groups[0].last);
+  EXPECT_THAT(this->s().errors({}, 1), SizeIs(1)) << "the most frequent";
+  EXPECT_EQ(this->s().errors({.event_type = "y"}, 10).at(0).rows, 1U);
+  EXPECT_THAT(this->s().errors({.event_type = "none"}, 10), IsEmpty());
+}
+
 OUTBOX_CONTRACT_CASE(Filter, EachFieldNarrows) {
   this->put_typed("a", "x", {.aggregate = {"order", "1"}, .tenant = "t1"});
   this->put_typed("b", "x", {.aggregate = {"order", "2"}, .tenant = "t2"});

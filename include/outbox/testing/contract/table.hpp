@@ -162,7 +162,74 @@ OUTBOX_CONTRACT_CASE(Table, CapabilitiesSayWhichFunctionsThereAre) {
     s.insert(tx->ref(), std::span{&row, 1}, std::make_shared<insert_receipt>());
     tx->commit();
   });
+  agrees(c.event_filters, "errors", [&] { static_cast<void>(s.errors({}, 1)); });
+  agrees(c.overview, "overview", [&] { static_cast<void>(s.overview(1)); });
   agrees(c.findings, "findings", [&] { static_cast<void>(s.findings()); });
+}
+
+OUTBOX_CONTRACT_CASE(Table, AnOverviewOfAnEmptyTable) {
+  if (!this->s().capabilities().overview) GTEST_SKIP() << "this store has no overview";
+  auto const o = this->s().overview(100);
+  EXPECT_EQ(o.limit, 100U);
+  EXPECT_EQ(o.pending + o.retrying + o.held + o.delayed + o.due + o.dead, 0U);
+  EXPECT_EQ(o.done_in_a_minute + o.dead_in_a_minute, 0U);
+  EXPECT_FALSE(o.due_since || o.waiting_since || o.last_dead || o.last_ended);
+  EXPECT_EQ(o.growth.has_value(), this->s().capabilities().keeps_done_rows);
+}
+
+OUTBOX_CONTRACT_CASE(Table, AnOverviewCountsWhatItsNamesSay) {
+  if (!this->s().capabilities().overview) GTEST_SKIP() << "this store has no overview";
+  this->put({"old", "retried", "dead", "done"});
+  for (auto const& r : this->claim("n/1").rows) {
+    auto const& id = r.handle.id;
+    auto const what = id == "old"       ? outcome::release
+                      : id == "retried" ? outcome::retry
+                      : id == "dead"    ? outcome::dead
+                                        : outcome::delivered;
+    EXPECT_TRUE(this->settle(r.handle, what, {.counted = id == "retried" ? 1 : 0, .delay = 1h, .error = "no"}));
+  }
+  this->advance(2min);  // all of this is older than a minute
+  auto const long_ago = this->s().overview(100);
+  EXPECT_EQ(long_ago.done_in_a_minute + long_ago.dead_in_a_minute, 0U);
+  ASSERT_TRUE(long_ago.last_dead && long_ago.last_ended);
+  EXPECT_GE(*long_ago.last_ended, *long_ago.last_dead);
+  EXPECT_LE(*long_ago.last_ended, long_ago.at - 1min);
+
+  this->put(json_event("young"));
+  this->put(json_event("later", {.deliver_after = 1h}));
+  this->put_owned(json_event("held"), "n/2");
+  auto const o = this->s().overview(100);
+  EXPECT_EQ(o.pending, 5U);
+  EXPECT_EQ(o.retrying, 1U);
+  EXPECT_EQ(o.held, 1U);
+  EXPECT_EQ(o.delayed, 1U);
+  EXPECT_EQ(o.due, 2U) << "old, young";
+  EXPECT_EQ(o.dead, 1U);
+  ASSERT_TRUE(o.due_since && o.waiting_since);
+  EXPECT_LE(*o.due_since, o.at - 1min);
+  EXPECT_LE(*o.waiting_since, o.at - 1min);
+  if (this->s().capabilities().keeps_done_rows) {
+    EXPECT_EQ(o.growth, 3);
+  }
+
+  auto const handles = this->claim("n/3").rows;
+  for (auto const& r : handles) EXPECT_TRUE(this->settle(r.handle, outcome::delivered));
+  auto const after = this->s().overview(100);
+  EXPECT_EQ(after.due, 0U);
+  EXPECT_FALSE(after.due_since);
+  if (!this->s().capabilities().keeps_done_rows) return;
+  EXPECT_EQ(after.done_in_a_minute, 2U);
+  EXPECT_EQ(after.growth, 1) << "later and held came, young came and went, old went";
+}
+
+OUTBOX_CONTRACT_CASE(Table, AnOverviewStopsCountingAtItsLimit) {
+  if (!this->s().capabilities().overview) GTEST_SKIP() << "this store has no overview";
+  this->put({"a", "b", "c"});
+  auto const o = this->s().overview(2);
+  EXPECT_EQ(o.pending, 2U);
+  EXPECT_FALSE(o.growth);
+  this->s().cancel({}, "no", 10);
+  EXPECT_EQ(this->s().overview(2).dead, 2U);
 }
 
 // `done_rows::erase`: what that changes.
