@@ -3,8 +3,8 @@
 ///
 ///     auto const figures = std::make_shared<outbox::prometheus::registry>();
 ///     options.metrics = figures->exporter({.table = "orders"});
-///     …
-///     answer.set_content(figures->text(), outbox::prometheus::content_type);   // the thread that serves /metrics
+///
+/// The thread that serves `/metrics` answers with `figures->text()`.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ struct figure {
   std::string help;                                           ///< One line that says what it is.
   kind is = kind::gauge;                                      ///< The name of a counter gets the ending `_total`.
   std::vector<std::pair<std::string, std::string>> labels{};  ///< Names and values.
-  double value = 0;
+  double value = 0;                                           ///< As it is now.
 };
 
 /// Where the figures of a process meet.

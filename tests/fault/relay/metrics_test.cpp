@@ -241,6 +241,24 @@ TEST_F(RelayMetrics, EveryMetricOfTheDashboardAndOfTheAlertsIsExported) {
   }
 }
 
+TEST_F(RelayMetrics, EveryMetricIsOnTheReferencePage) {
+  auto const page = text_of_file(OUTBOX_SOURCE_DIR "/docs/reference/metrics.md");
+  auto const pid = start();
+  ASSERT_TRUE(eventually([&] { return ready(); })) << log();
+  std::set<std::string> of_nodes{"outbox_lag_oldest_seconds"};
+  for (auto const c : all_counters()) of_nodes.insert(full_name(c, "outbox", '_') + "_total");
+  for (auto const g : all_gauges()) of_nodes.insert(full_name(g, "outbox", '_'));
+  for (auto const h : all_histograms()) of_nodes.insert(full_name(h, "outbox", '_'));
+  std::size_t others = 0;
+  for (auto const& [name, type] : types_of(text())) {
+    if (of_nodes.contains(name)) continue;
+    EXPECT_NE(page.find("| `" + name + "` | " + type + " |"), page.npos) << name << " " << type;
+    ++others;
+  }
+  EXPECT_EQ(others, 13U) << "the page has them all";
+  EXPECT_EQ(end(pid, SIGTERM), 0) << log();
+}
+
 TEST_F(RelayMetrics, EveryQueryOfTheDashboardIsValid) {
   std::ofstream rules{dir / "rules.yml"};
   rules << "groups:\n  - name: dashboard\n    rules:\n";
