@@ -1,35 +1,16 @@
 // The tool `outbox`: one program, one verb per task.
-#include <CLI/CLI.hpp>
-#include <outbox/version.hpp>
-#include <string>
+#include <clocale>
 
-#include "relay.hpp"
+#include "verbs/verbs.hpp"
 
 int main(int argc, char** argv) {
-  CLI::App app{"outbox: delivers the events of transactional outboxes"};
-  app.set_version_flag("--version", std::string{"outbox "} + std::string{outbox::version()});
-  app.require_subcommand(1);
-  app.footer("Exit status: 0 success, 1 failure, 2 a wrong command line or configuration.");
-
-  std::string file;
-  auto const takes_config = [&](CLI::App* verb) {
-    verb->add_option("--config,config", file, "the configuration, a TOML file")->required()->envname("OUTBOX_CONFIG");
-  };
-
-  auto* const relay = app.add_subcommand("relay", "publish the events of tables until a signal ends it");
-  bool dry_run = false;
-  takes_config(relay);
-  relay->add_flag("--dry-run", dry_run, "show where waiting events would go, and change nothing");
-
-  auto* const check = app.add_subcommand("check-config", "say whether a configuration is right, and what it says");
-  takes_config(check);
-
-  try {
-    app.parse(argc, argv);
-  } catch (CLI::ParseError const& e) {
-    int const status = app.exit(e);
-    return status == 0 ? outbox_tool::exit_good : outbox_tool::exit_usage;
+  using namespace outbox_tool;
+  std::setlocale(LC_CTYPE, "C.UTF-8");  // how wide a character is on a terminal
+  command_tree tree;
+  for (auto* const add :
+       {add_status, add_list, add_show, add_tail, add_errors, add_nodes, add_replay, add_cancel, add_purge, add_pause,
+        add_resume, add_audit, add_migrate, add_relay, add_check_config, add_completion, add_manual, add_version}) {
+    add(tree);
   }
-  if (check->parsed()) return outbox_tool::check_config(file);
-  return dry_run ? outbox_tool::preview_relay(file) : outbox_tool::run_relay(file);
+  return tree.run(argc, argv);
 }

@@ -3,14 +3,9 @@
 
 #include <string>
 
-namespace outbox_tool {
+#include "exit_status.hpp"
 
-/// Exit statuses of the tool.
-enum exit_status : int {
-  exit_good = 0,
-  exit_failed = 1,  ///< A store or a sink could not be opened, or a stop was cut short by a second signal.
-  exit_usage = 2,   ///< The command line or the configuration is wrong.
-};
+namespace outbox_tool {
 
 /// SIGTERM and SIGINT drain and end it, a second one ends it at once. SIGHUP reads the configuration again.
 [[nodiscard]] int run_relay(std::string const& file);

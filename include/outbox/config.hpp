@@ -13,6 +13,7 @@
 #include <outbox/detail/config_export.hpp>
 #include <outbox/error.hpp>
 #include <outbox/node.hpp>
+#include <outbox/open_store.hpp>
 #include <outbox/sink.hpp>
 #include <string>
 #include <string_view>
@@ -20,6 +21,10 @@
 #include <vector>
 
 namespace outbox::inline v0 {
+
+namespace configuration {
+struct table_data;
+}
 
 /// The settings of a configuration that are wrong: all of them, not only the first. `what()` has a line for each:
 ///
@@ -93,6 +98,21 @@ class OUTBOX_CONFIG_EXPORT config {
   /// Throws the error of a store.
   [[nodiscard]] std::string preview(std::size_t events) const;
 
+  /// The names of its tables in the configuration, in its order. The only table may have an empty name.
+  [[nodiscard]] std::vector<std::string> tables() const;
+
+  /// Where a table is, without a password. Throws `error` (invalid_option) if there is no such table.
+  [[nodiscard]] std::string url_of(std::string_view table) const;
+
+  /// Opens the store of one table: for tools. `o.layout` is that of the configuration. Throws `error` (invalid_option)
+  /// if there is no such table, or the error of the store.
+  [[nodiscard]] std::shared_ptr<store> open_table(std::string_view table, open_options o) const;
+
+  /// Brings the table to this library's schema, or tells its schema: as the functions of <outbox/open_store.hpp>.
+  /// Throw `error` (invalid_option) also if it is a table of another shape.
+  migration migrate_table(std::string_view table) const;
+  [[nodiscard]] schema_state schema_of_table(std::string_view table) const;
+
   /// The nodes of all tables, not started, and the sinks of their routes.
   struct opened {
     std::vector<std::pair<std::string, node>> nodes{};  ///< With the names of their tables in the configuration.
@@ -107,12 +127,16 @@ class OUTBOX_CONFIG_EXPORT config {
 
  private:
   struct data;
+  [[nodiscard]] configuration::table_data const& table(std::string_view label) const;
   explicit config(std::unique_ptr<data> d) noexcept;
   std::unique_ptr<data> data_;
 };
 
 /// Reads a configuration with one table and makes its node. Throws `config_error`, or the error of the store.
 [[nodiscard]] OUTBOX_CONFIG_EXPORT node node_from_config(std::string const& file, config_extras with = {});
+
+/// A URL of a store without its password: for people.
+[[nodiscard]] OUTBOX_CONFIG_EXPORT std::string shown_url(std::string_view url);
 
 /// One key of a configuration, for the reference and for completion.
 struct config_key {

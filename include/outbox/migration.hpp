@@ -1,4 +1,4 @@
-// What a `migrate()` function did to a table.
+// The schema of a table: what it is, and what a `migrate()` function did to it.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace outbox::inline v0 {
 
-/// The result of `sqlite::migrate()` and `postgres::migrate()`.
+/// The result of `sqlite::migrate()`, `postgres::migrate()` and `mysql::migrate()`.
 struct migration {
   enum class kind {
     nothing,   ///< The table had this library's schema.
@@ -18,6 +18,25 @@ struct migration {
 
   kind change = kind::nothing;          ///< What was changed.
   std::vector<std::string> warnings{};  ///< What an operator should know about the change.
+};
+
+/// The schema that a table has, beside the one that this library wants.
+struct schema_state {
+  enum class kind {
+    none,       ///< There is no table.
+    adoptable,  ///< There is a table that another program made. `migrate()` says whether it can adopt it.
+    older,      ///< An older schema of this library.
+    current,    ///< This library's schema.
+    newer,      ///< The schema of a newer library.
+  };
+
+  kind found = kind::none;  ///< What is there.
+  int version = 0;          ///< The version of the table's schema; 0 if it has none of this library.
+  int wanted = 0;           ///< The version of this library's schema.
+
+  /// The SQL that `migrate()` runs to create or upgrade the table, for a person who runs it. Empty if there is nothing
+  /// to do, and for a table to be adopted, where it depends on the columns.
+  std::string sql{};
 };
 
 }  // namespace outbox::inline v0

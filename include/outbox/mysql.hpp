@@ -96,6 +96,10 @@ struct options {
   /// ignored, and `table` and `done_rows` must not be set. See <outbox/table_layout.hpp> for what such a table costs.
   /// Default: none, the table has this library's schema.
   std::optional<table_layout> layout{};
+
+  /// True: the store only reads. Its connections refuse every change, `migrate` counts as false, and no node can work
+  /// with it: for tools. The server refuses changes. Default false.
+  bool read_only = false;
 };
 
 /// Opens the store behind a URL:
@@ -121,6 +125,9 @@ struct options {
 /// rows. Adoption copies the table, and programs that write to it wait until it is done. The server commits each step
 /// by itself; if the process ends between them, the next call completes the change. Throws `error` like `open`.
 OUTBOX_MYSQL_EXPORT migration migrate(std::string const& url, options const& o = {});
+
+/// The schema of the table. Changes nothing. Throws `error` like `open`.
+[[nodiscard]] OUTBOX_MYSQL_EXPORT schema_state schema_of(std::string const& url, options const& o = {});
 
 class session;
 

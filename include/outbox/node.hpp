@@ -122,6 +122,17 @@ class OUTBOX_CORE_EXPORT node {
   bool resume(route_pause const& what);
   [[nodiscard]] std::vector<route_pause> paused() const;
 
+  /// Makes a pending event DEAD, with `reason` as its error. If a node holds it, that node loses it: a listener that
+  /// runs is not interrupted, its `delivery::stop` is set at the next renewal, and its result is counted as lost.
+  /// Returns false if there is no such event or it has ended. Throws the error of the store; `error` (unsupported) if
+  /// it has no filters.
+  bool cancel(std::string_view event_id, std::string_view reason);
+
+  /// The same for every pending event that matches, `batch` at a time, oldest first. Returns their number. If a batch
+  /// fails, `error::rows_changed()` has the number of events that were cancelled before it. Throws `error`
+  /// (invalid_option) if the filter is empty: to cancel everything, name both pending statuses.
+  std::uint64_t cancel(event_filter const& filter, std::string_view reason, std::size_t batch = 100);
+
   /// For tests, instead of `start()`: polls, delivers and settles on the calling thread until nothing is due. Returns
   /// the number of deliveries. Asynchronous listeners may still be under way when it returns. Throws `error`
   /// (lifecycle) if the node was started or stopped, or if events keep coming for ever.

@@ -1,8 +1,12 @@
 // A store from a URL, for programs that learn at run time which database they use.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <outbox/detail/stores_export.hpp>
+#include <outbox/log.hpp>
+#include <outbox/migration.hpp>
 #include <outbox/store.hpp>
 #include <outbox/table_layout.hpp>
 #include <string_view>
@@ -29,5 +33,25 @@ namespace outbox::inline v0 {
 
 /// The same for a table of another shape. Throws `error` (invalid_option) also if the store is not one on SQL.
 [[nodiscard]] OUTBOX_STORES_EXPORT std::shared_ptr<store> open_store(std::string_view url, table_layout const& layout);
+
+/// How `open_store` opens, whatever the URL says.
+struct open_options {
+  bool read_only = false;                    ///< The store only reads, and changes no schema. Default false.
+  bool migrate = true;                       ///< False: it never changes the schema. Default true: as the URL says.
+  log_function log = log_to_stderr;          ///< Where the warnings of the store go. Default: standard error.
+  std::optional<table_layout> layout{};      ///< A table of another shape. Default: none.
+  std::chrono::milliseconds read_timeout{};  ///< With `read_only`: how long a read may take. 0: as the URL says.
+};
+
+/// The same with options.
+[[nodiscard]] OUTBOX_STORES_EXPORT std::shared_ptr<store> open_store(std::string_view url, open_options o);
+
+/// Brings the table that `url` names to this library's schema, as `sqlite::migrate()` and its like do. A store in
+/// memory needs nothing. Throws `error` like `open_store`.
+OUTBOX_STORES_EXPORT migration migrate_store(std::string_view url);
+
+/// The schema of the table that `url` names. Changes nothing. Throws `error` like `open_store`, and `error`
+/// (unsupported) for memory.
+[[nodiscard]] OUTBOX_STORES_EXPORT schema_state schema_of(std::string_view url);
 
 }  // namespace outbox::inline v0

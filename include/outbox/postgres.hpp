@@ -97,6 +97,11 @@ struct options {
   /// ignored, and `table`, `ordered`, `notify` and `done_rows` must not be set. See <outbox/table_layout.hpp> for what
   /// such a table costs. Default: none, the table has this library's schema.
   std::optional<table_layout> layout{};
+
+  /// True: the store only reads. Its connections refuse every change, `migrate` counts as false, and no node can work
+  /// with it: for tools. The server refuses changes, unless a pooler stands before it; then only the statements
+  /// themselves keep to reading. Default false.
+  bool read_only = false;
 };
 
 /// Opens the store behind a libpq connection string ("host=… dbname=…" or "postgresql://…"). libpq reads all of it:
@@ -118,6 +123,9 @@ struct options {
 /// that was interrupted is completed by the next call. Adds the index of `options::ordered`. Throws `error` like
 /// `open`.
 OUTBOX_POSTGRES_EXPORT migration migrate(std::string const& connection, options const& o = {});
+
+/// The schema of the table. Changes nothing. Throws `error` like `open`.
+[[nodiscard]] OUTBOX_POSTGRES_EXPORT schema_state schema_of(std::string const& connection, options const& o = {});
 
 class session;
 

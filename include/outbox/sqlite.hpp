@@ -87,6 +87,15 @@ struct options {
   /// ignored, and `table`, `done_rows` must not be set. See <outbox/table_layout.hpp> for what such a table costs.
   /// Default: none, the table has this library's schema.
   std::optional<table_layout> layout{};
+
+  /// True: the store only reads. SQLite refuses every change, `migrate` counts as false, a file that does not exist is
+  /// not created, and the journal mode stays as it is. No node can work with such a store: it is for tools. Default
+  /// false.
+  bool read_only = false;
+
+  /// How long a read of a store with `read_only` may take. Then it fails with `error` (unavailable). 0: no limit.
+  /// Default 0.
+  std::chrono::milliseconds read_timeout{0};
 };
 
 /// Opens the store in the file `path` and creates the file if there is none. The store's connections use
@@ -106,6 +115,9 @@ struct options {
 /// made by the plain outbox DDL (`event_id` as primary key) with its rows, all in one transaction. Throws `error` like
 /// `open`.
 OUTBOX_SQLITE_EXPORT migration migrate(std::string const& path, options const& o = {});
+
+/// The schema of the table in `path`. Changes nothing and creates no file. Throws `error` like `open`.
+[[nodiscard]] OUTBOX_SQLITE_EXPORT schema_state schema_of(std::string const& path, options const& o = {});
 
 /// A connection for programs that have none: WAL, `synchronous=FULL`, waits for locks. `execute` and `query` are those
 /// of `sql::executor`; parameters are written `?` or `?1`.

@@ -75,6 +75,8 @@ struct event_filter {
   /// count by `seq`; PostgreSQL takes so many of the pending and as many of the terminal rows, by their instants.
   /// Ignored beside `ids`, and on tables of another shape. Empty: every row.
   std::optional<std::uint64_t> newest{};
+
+  friend bool operator==(event_filter const&, event_filter const&) = default;
 };
 
 /// The filter of `dead_events`, which adds that a row is DEAD.

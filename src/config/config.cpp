@@ -39,10 +39,6 @@ struct config::data {
 
 namespace {
 
-std::shared_ptr<store> open_table(std::string const& url, table_data const& t) {
-  return t.layout ? open_store(url, *t.layout) : open_store(url);
-}
-
 template <class R>
 void describe_tables(R& r, std::vector<table_data>& tables) {
   r.list("tables", [&](auto& inside) {
@@ -331,13 +327,6 @@ std::string config::summary() const {
 
 namespace {
 
-// The same store without the right to change its schema.
-std::string without_migration(std::string const& url) {
-  if (url.starts_with("memory:") || url.find("migrate=") != std::string::npos) return url;
-  auto const* const parameter = url.starts_with("sqlite:") ? "migrate=0" : "outbox.migrate=0";
-  return url + (url.find('?') == std::string::npos ? "?" : "&") + parameter;
-}
-
 // As `listeners` choose.
 route_data const* route_for(table_data const& t, event const& e) {
   route_data const* best = nullptr;
@@ -373,7 +362,7 @@ std::string way_of(table_data const& t, event const& e) {
 std::string config::preview(std::size_t events) const {
   std::string text;
   for (auto const& t : data_->tables) {
-    auto const s = open_table(without_migration(t.url), t);
+    auto const s = open_store(t.url, {.read_only = true, .layout = t.layout});
     auto const c = s->inspect().counts();
     text += (t.label.empty() ? "table" : t.label) + ": " + std::to_string(c.created) + " waiting, " +
             std::to_string(c.retry) + " to be tried again, " + std::to_string(c.dead) + " dead\n";
@@ -382,6 +371,39 @@ std::string config::preview(std::size_t events) const {
     for (auto const& r : rows) text += "  " + r.event.id() + " " + r.event.type() + " -> " + way_of(t, r.event) + "\n";
   }
   return text;
+}
+
+std::vector<std::string> config::tables() const {
+  std::vector<std::string> names;
+  for (auto const& t : data_->tables) names.push_back(t.label);
+  return names;
+}
+
+configuration::table_data const& config::table(std::string_view label) const {
+  for (auto const& t : data_->tables) {
+    if (t.label == label) return t;
+  }
+  throw error::about(errc::invalid_option, "table", "'" + std::string{label} + "' is not in the configuration");
+}
+
+std::string config::url_of(std::string_view label) const { return without_password(table(label).url); }
+
+std::shared_ptr<store> config::open_table(std::string_view label, open_options o) const {
+  auto const& t = table(label);
+  o.layout = t.layout;
+  return open_store(t.url, std::move(o));
+}
+
+migration config::migrate_table(std::string_view label) const {
+  auto const& t = table(label);
+  if (t.layout) throw error::about(errc::invalid_option, "table", "has a layout: its schema belongs to its program");
+  return migrate_store(t.url);
+}
+
+schema_state config::schema_of_table(std::string_view label) const {
+  auto const& t = table(label);
+  if (t.layout) throw error::about(errc::invalid_option, "table", "has a layout: its schema belongs to its program");
+  return schema_of(t.url);
 }
 
 namespace {
@@ -415,7 +437,7 @@ config::opened config::open(config_extras with) const {
         add_listener(l, r, publish(by_name.at(r.sink), r.message));
       }
     }
-    auto s = open_table(t.url, t);
+    auto s = open_store(t.url, {.log = with.log, .layout = t.layout});
     all.stores.emplace_back(name_in(all, t, *s), s);
     if (with.metrics_for) with.metrics = with.metrics_for(all.stores.back().first);
     all.nodes.emplace_back(t.label, make_node(t, std::move(s), std::move(l), with));
@@ -429,6 +451,8 @@ node node_from_config(std::string const& file, config_extras with) {
   if (all.nodes.size() != 1) throw config_error{{file + ": has several tables: use outbox::config"}};
   return std::move(all.nodes.front().second);
 }
+
+std::string shown_url(std::string_view url) { return without_password(url); }
 
 std::vector<config_key> all_config_keys() {
   std::vector<config_key> all;

@@ -124,6 +124,7 @@ handle connect(std::string const& url, milliseconds connecting, milliseconds ans
 handle connector::open(milliseconds timeout) const {
   auto c = provider_ ? provided(provider_) : connect(url_, timeout, timeout);
   prepare_session(c.get(), timeout, false);
+  if (read_only_) driver{c.get()}.execute("SET SESSION TRANSACTION READ ONLY");
   if (!table_id_.empty()) check_table(c.get());
   return c;
 }

@@ -29,6 +29,9 @@ class connector {
     table_id_ = std::move(table_id);
   }
 
+  /// From here on the sessions of the store refuse changes.
+  void only_read() noexcept { read_only_ = true; }
+
   /// Opens a connection and sets what the store's statements need. Throws `error`, which shows no password. With a URL:
   /// as `connect()` does. With a provider: unavailable if it throws an exception of another type, or returns null or a
   /// connection that is not open; store_failure if its connection is in a transaction, lacks a flag that the store
@@ -44,6 +47,7 @@ class connector {
   std::string url_;
   std::function<st_mysql*()> provider_;
   std::string meta_, table_id_;
+  bool read_only_ = false;
 };
 
 /// The statement that asks for the identity of the table whose companion is `meta`.

@@ -162,6 +162,7 @@ std::shared_ptr<store> open_layout(std::string const& url, options o) {
   sql::check_options_of_layout(*o.layout, o.table, o.done_rows);
   check_options(o);
   connector how{url, o.connect};
+  if (o.read_only) how.only_read();
   auto c = how.open(o.timeout);
   auto const s = look_at_server(c.get());
   if (s.clustered) {

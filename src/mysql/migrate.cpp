@@ -31,16 +31,20 @@ int version_of(driver& d, std::string const& table, std::string const& database)
   return sql::read_schema_version(d, layout_of(table, database));
 }
 
-// Runs the schema from `from` on.
-void run_schema(driver& d, std::string_view from, std::string const& table, std::string const& database,
-                server const& s) {
+// The schema from `from` on, with the names and the collation of this table.
+std::string schema_text(std::string_view from, std::string const& table, std::string const& database, server const& s) {
   constexpr std::string_view default_collation = "utf8mb4_nopad_bin";
-  std::string text{from.substr(0, from.rfind(';'))};
+  std::string text{from};
   for (auto at = text.find(default_collation); at != std::string::npos;
        at = text.find(default_collation, at + s.collation.size())) {
     text.replace(at, default_collation.size(), s.collation);
   }
-  d.send(sql_text{{}} << sql::with_table(text, table, database, '`'));
+  return sql::with_table(text, table, database, '`');
+}
+
+void run_schema(driver& d, std::string_view from, std::string const& table, std::string const& database,
+                server const& s) {
+  d.send(sql_text{{}} << schema_text(from.substr(0, from.rfind(';')), table, database, s));
 }
 
 // Held until it is given back or the session ends.
@@ -150,6 +154,17 @@ std::string check_schema(MYSQL* c, std::string const& table, std::string const& 
   auto id = d.ask<std::string>(table_id_sql(sql::with_table("outbox_meta", table, database, '`')));
   if (!id) sql::refuse("the companion of table '" + table + "' has no table_id: it was changed by hand");
   return *id;
+}
+
+schema_state schema_of(std::string const& url, options const& o) {
+  check_options(o);
+  auto const c = connector{url, o.connect}.open(o.timeout);
+  auto const s = look_at_server(c.get());
+  auto const database = resolve_database(c.get(), o);
+  driver d{c.get()};
+  auto state = sql::state_of(version_of(d, o.table, database), exists(d, o.table, database));
+  if (state.found == schema_state::kind::none) state.sql = schema_text(schema_sql, o.table, database, s);
+  return state;
 }
 
 migration migrate(std::string const& url, options const& o) {

@@ -405,6 +405,10 @@ std::shared_ptr<store> open(std::string const& url, options o) {
   if (o.layout) return open_layout(url, std::move(o));
   check_options(o);
   connector how{url, o.connect};
+  if (o.read_only) {
+    how.only_read();
+    o.migrate = false;
+  }
   auto c = o.migrate ? how.open_for_changes(o.timeout) : how.open(o.timeout);
   auto const s = look_at_server(c.get());
   auto const database = resolve_database(c.get(), o);

@@ -12,6 +12,8 @@
 #include <outbox/mysql.hpp>
 #endif
 #include <string>
+#include <utility>
+#include <variant>
 
 namespace outbox::inline v0 {
 namespace {
@@ -66,8 +68,14 @@ sqlite::synchronous synchronous_of(std::string const& text) {
   return sqlite::synchronous::normal;
 }
 
-std::shared_ptr<store> open_sqlite(std::string path, parameters const& given,
-                                   std::optional<table_layout> const& layout) {
+// Where a store is, and the options that its URL gives.
+template <class Options>
+struct place {
+  std::string at;  ///< A path, a connection string or a URL without our parameters.
+  Options options;
+};
+
+place<sqlite::options> sqlite_place(std::string path, parameters const& given) {
   if (path.starts_with("//")) path.erase(0, 2);  // sqlite:///absolute and sqlite://relative, as others write it
   if (path.empty()) refuse("names no file: write sqlite:path/to/file.db");
   sqlite::options o;
@@ -87,8 +95,7 @@ std::shared_ptr<store> open_sqlite(std::string path, parameters const& given,
              "'; sqlite knows table, busy_timeout, migrate, done_rows and synchronous");
     }
   }
-  o.layout = layout;
-  return sqlite::open(path, std::move(o));
+  return {std::move(path), std::move(o)};
 }
 
 // The URL of a server. Our own parameters begin with "outbox."; the rest belongs to the client library.
@@ -138,7 +145,7 @@ template <class Options>
 }
 
 #ifdef OUTBOX_HAS_POSTGRES
-std::shared_ptr<store> open_postgres(std::string_view text, std::optional<table_layout> const& layout) {
+place<postgres::options> postgres_place(std::string_view text) {
   server_url const url{text};
   postgres::options o;
   for (auto const& [name, value] : url.ours) {
@@ -154,13 +161,12 @@ std::shared_ptr<store> open_postgres(std::string_view text, std::optional<table_
              "'; postgresql knows outbox.table, schema, connections, timeout, migrate, ordered, notify and done_rows");
     }
   }
-  o.layout = layout;
-  return postgres::open(url.connection, std::move(o));
+  return {url.connection, std::move(o)};
 }
 #endif
 
 #ifdef OUTBOX_HAS_MYSQL
-std::shared_ptr<store> open_mysql(std::string_view text, std::optional<table_layout> const& layout) {
+place<mysql::options> mysql_place(std::string_view text) {
   server_url const url{text};
   mysql::options o;
   for (auto const& [name, value] : url.ours) {
@@ -171,40 +177,104 @@ std::shared_ptr<store> open_mysql(std::string_view text, std::optional<table_lay
     }
     o.database = value;
   }
-  o.layout = layout;
-  return mysql::open(url.connection, std::move(o));
+  return {url.connection, std::move(o)};
 }
 #endif
 
-std::shared_ptr<store> open_any(std::string_view url, std::optional<table_layout> const& layout) {
+// Reads the URL and calls `f` with the place of its store; with nothing for a store in memory.
+template <class F>
+auto at_place(std::string_view url, F&& f) {
   auto const colon = url.find(':');
   auto const scheme = url.substr(0, colon);
   // What else stands there is not shown: it may be a part of a password.
   bool const named = scheme.find_first_of("/@?#%&=[] \\'\"") == std::string_view::npos;
   if (colon == std::string_view::npos || !named) refuse("has no scheme: write sqlite:path/to/file.db or memory:");
 #ifdef OUTBOX_HAS_POSTGRES
-  if (scheme == "postgresql" || scheme == "postgres") return open_postgres(url, layout);
+  if (scheme == "postgresql" || scheme == "postgres") return f(postgres_place(url));
 #endif
 #ifdef OUTBOX_HAS_MYSQL
-  if (scheme == "mysql" || scheme == "mariadb") return open_mysql(url, layout);
+  if (scheme == "mysql" || scheme == "mariadb") return f(mysql_place(url));
 #endif
   auto rest = url.substr(colon + 1);
   auto const question = std::min(rest.find('?'), rest.size());
   auto const given = parse_parameters(rest.substr(std::min(question + 1, rest.size())));
   rest = rest.substr(0, question);
-  if (scheme == "sqlite") return open_sqlite(std::string{rest}, given, layout);
+  if (scheme == "sqlite") return f(sqlite_place(std::string{rest}, given));
   if (scheme == "memory") {
-    if (layout) refuse("is memory:, and only tables of SQL databases have a layout");
     if (!rest.empty() || !given.empty()) refuse("is more than memory:, which takes nothing");
-    return memory::open();
+    return f(std::monostate{});
   }
   refuse("has the unknown scheme '" + std::string{scheme} + "'; this library was built with " + std::string{schemes});
 }
 
+template <class... F>
+struct cases : F... {
+  using F::operator()...;
+};
+
+template <class Options>
+Options with(Options from, open_options const& o) {
+  from.read_only = o.read_only;
+  from.migrate = from.migrate && o.migrate;
+  from.log = o.log;
+  from.layout = o.layout;
+  return from;
+}
+
+template <class Options>
+Options with_time(Options from, open_options const& o) {
+  if (o.read_timeout.count() > 0) from.timeout = o.read_timeout;
+  return with(std::move(from), o);
+}
+
 }  // namespace
 
-std::shared_ptr<store> open_store(std::string_view url) { return open_any(url, std::nullopt); }
+std::shared_ptr<store> open_store(std::string_view url, open_options o) {
+  return at_place(
+      url, cases{[&](place<sqlite::options> p) {
+                   p.options.read_timeout = o.read_timeout;
+                   return sqlite::open(p.at, with(std::move(p.options), o));
+                 },
+#ifdef OUTBOX_HAS_POSTGRES
+                 [&](place<postgres::options> p) { return postgres::open(p.at, with_time(std::move(p.options), o)); },
+#endif
+#ifdef OUTBOX_HAS_MYSQL
+                 [&](place<mysql::options> p) { return mysql::open(p.at, with_time(std::move(p.options), o)); },
+#endif
+                 [&](std::monostate) -> std::shared_ptr<store> {
+                   if (o.layout) refuse("is memory:, and only tables of SQL databases have a layout");
+                   return memory::open();
+                 }});
+}
 
-std::shared_ptr<store> open_store(std::string_view url, table_layout const& layout) { return open_any(url, layout); }
+std::shared_ptr<store> open_store(std::string_view url) { return open_store(url, open_options{}); }
+
+std::shared_ptr<store> open_store(std::string_view url, table_layout const& layout) {
+  return open_store(url, open_options{.layout = layout});
+}
+
+migration migrate_store(std::string_view url) {
+  return at_place(url, cases{[](place<sqlite::options> const& p) { return sqlite::migrate(p.at, p.options); },
+#ifdef OUTBOX_HAS_POSTGRES
+                             [](place<postgres::options> const& p) { return postgres::migrate(p.at, p.options); },
+#endif
+#ifdef OUTBOX_HAS_MYSQL
+                             [](place<mysql::options> const& p) { return mysql::migrate(p.at, p.options); },
+#endif
+                             [](std::monostate) { return migration{}; }});
+}
+
+schema_state schema_of(std::string_view url) {
+  return at_place(url, cases{[](place<sqlite::options> const& p) { return sqlite::schema_of(p.at, p.options); },
+#ifdef OUTBOX_HAS_POSTGRES
+                             [](place<postgres::options> const& p) { return postgres::schema_of(p.at, p.options); },
+#endif
+#ifdef OUTBOX_HAS_MYSQL
+                             [](place<mysql::options> const& p) { return mysql::schema_of(p.at, p.options); },
+#endif
+                             [](std::monostate) -> schema_state {
+                               throw error{errc::unsupported, "a store in memory has no schema"};
+                             }});
+}
 
 }  // namespace outbox::inline v0

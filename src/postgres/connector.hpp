@@ -22,6 +22,10 @@ class connector {
     table_id_ = std::move(table_id);
   }
 
+  /// From here on the sessions of the store refuse changes.
+  void only_read() noexcept { read_only_ = true; }
+  [[nodiscard]] bool read_only() const noexcept { return read_only_; }
+
   /// Throws `error`, which shows no password. With a connection string: as `connect()` does. With a provider:
   /// unavailable if it throws an exception of another type, or returns null or a connection that failed; store_failure
   /// if its connection is in a transaction, or leads to another table.
@@ -33,6 +37,7 @@ class connector {
   std::string connection_string_;
   std::function<pg_conn*()> provider_;
   std::string meta_, table_id_;
+  bool read_only_ = false;
 };
 
 }  // namespace outbox::inline v0::postgres

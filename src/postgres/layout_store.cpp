@@ -171,6 +171,7 @@ std::shared_ptr<store> open_layout(std::string const& connection, options o) {
   if (o.ordered) throw error::about(errc::invalid_option, "ordered", "must be false on a table that has a layout");
   check_options(o);
   connector how{connection, o.connect};
+  if (o.read_only) how.only_read();
   auto const c = how.open(o.timeout);
   bool const pooled = behind_pooler(c.get(), o.timeout);
   auto l = *o.layout;

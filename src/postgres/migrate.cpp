@@ -319,6 +319,19 @@ std::string check_schema(PGconn* c, std::string const& table, std::string const&
   return *id;
 }
 
+schema_state schema_of(std::string const& connection, options const& o) {
+  check_options(o);
+  auto const c = connector{connection, o.connect}.open(o.timeout);
+  auto const schema = resolve_schema(c.get(), o);
+  driver d{c.get(), prepared::once, o.timeout};
+  auto state = sql::state_of(version_of(d, o.table, schema), exists(d, with_table("outbox_event", o.table, schema)));
+  if (state.found == schema_state::kind::none) state.sql = with_table(schema_sql, o.table, schema);
+  if (state.sql.empty() && state.found != schema_state::kind::older) return state;
+  state.sql += with_table(schema_2_sql.substr(0, schema_2_sql.find("DROP INDEX")), o.table, schema);
+  state.sql += "DROP INDEX IF EXISTS " + quoted_index(schema, o.table + "_due") + ";\n";
+  return state;
+}
+
 migration migrate(std::string const& connection, options const& o) {
   if (o.layout) sql::refuse_to_migrate(*o.layout);
   check_options(o);

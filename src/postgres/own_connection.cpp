@@ -41,9 +41,11 @@ std::unique_ptr<own_connection> connect_own(connector const& how, milliseconds t
   bool const pooled = behind_pooler(c.get(), timeout);
   if (!pooled) {
     auto const limit = std::to_string(timeout.count());
-    std::vector<std::string> settings{"statement_timeout = " + limit, "idle_in_transaction_session_timeout = " + limit,
-                                      "default_transaction_isolation = 'read committed'",
-                                      "default_transaction_read_only = off", "plan_cache_mode = force_generic_plan"};
+    std::vector<std::string> settings{
+        "statement_timeout = " + limit, "idle_in_transaction_session_timeout = " + limit,
+        "default_transaction_isolation = 'read committed'",
+        std::string{"default_transaction_read_only = "} + (how.read_only() ? "on" : "off"),
+        "plan_cache_mode = force_generic_plan"};
     settings.insert(settings.end(), std::begin(plan_settings), std::end(plan_settings));
     if (auto const s = silence_setting(c.get()); !s.empty()) settings.emplace_back(s);
     std::vector<statement> all;

@@ -289,6 +289,10 @@ std::shared_ptr<store> open(std::string const& connection, options o) {
   if (o.layout) return open_layout(connection, std::move(o));
   check_options(o);
   connector how{connection, o.connect};
+  if (o.read_only) {
+    how.only_read();
+    o.migrate = false;
+  }
   auto const c = how.open(o.timeout);
   bool const pooled = behind_pooler(c.get(), o.timeout);
   auto const schema = resolve_schema(c.get(), o);

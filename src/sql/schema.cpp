@@ -51,4 +51,11 @@ void refuse_older_schema(int version, std::string_view table, std::string_view m
          ": call " + std::string{migrate} + ", or open with .migrate = true");
 }
 
+schema_state state_of(int version, bool table_exists) noexcept {
+  using kind = schema_state::kind;
+  auto const known = version < schema_version ? kind::older : version == schema_version ? kind::current : kind::newer;
+  auto const unknown = table_exists ? kind::adoptable : kind::none;
+  return {.found = version == 0 ? unknown : known, .version = version, .wanted = schema_version};
+}
+
 }  // namespace outbox::inline v0::sql

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <outbox/detail/sql_export.hpp>
+#include <outbox/migration.hpp>
 #include <outbox/spi/sql_connection.hpp>
 #include <outbox/spi/store.hpp>
 #include <string>
@@ -38,5 +39,8 @@ OUTBOX_SQL_EXPORT void refuse_newer_schema(connection& c, layout const& table, i
 /// Throws `error` (store_failure) if the version is older than this library's. `table` names the table, and `migrate`
 /// the function that upgrades it.
 OUTBOX_SQL_EXPORT void refuse_older_schema(int version, std::string_view table, std::string_view migrate);
+
+/// What a version means to this library. `table_exists`: there is a table of that name.
+[[nodiscard]] OUTBOX_SQL_EXPORT schema_state state_of(int version, bool table_exists) noexcept;
 
 }  // namespace outbox::inline v0::sql

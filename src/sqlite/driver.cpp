@@ -94,6 +94,11 @@ void set_up(sqlite3* db, std::chrono::milliseconds busy_timeout, synchronous s, 
   check_opened(db, sqlite3_exec(db, when, nullptr, nullptr, nullptr), doing);
 }
 
+void set_up_reader(sqlite3* db, std::chrono::milliseconds busy_timeout) {
+  sqlite3_busy_timeout(db, static_cast<int>(busy_timeout.count()));
+  check_opened(db, sqlite3_exec(db, "PRAGMA query_only = ON", nullptr, nullptr, nullptr), "cannot read the database");
+}
+
 class shown_row final : public sql::row {
  public:
   explicit shown_row(sqlite3_stmt* s) noexcept : s_{s} {}
@@ -148,9 +153,28 @@ handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout
   return db;
 }
 
+handle open_for_reading(std::string const& path, std::chrono::milliseconds busy_timeout) {
+  check_busy_timeout(busy_timeout);
+  inside_sqlite const here;
+  handle db;
+  auto const open_with = [&](int access) {
+    sqlite3* raw = nullptr;
+    int const code = sqlite3_open_v2(
+        path.c_str(), &raw, access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE, nullptr);
+    db.reset(raw);
+    return code;
+  };
+  // A reader of a WAL file writes to the index of the log, so the right to write helps where it is there.
+  int code = open_with(SQLITE_OPEN_READWRITE);
+  if (code != SQLITE_OK) code = open_with(SQLITE_OPEN_READONLY);
+  check_opened(db.get(), code, "cannot open the SQLite database '" + path + "'");
+  set_up_reader(db.get(), busy_timeout);
+  return db;
+}
+
 handle open_handle(std::string const& path, std::function<sqlite3*()> const& connect,
-                   std::chrono::milliseconds busy_timeout, synchronous s) {
-  if (!connect) return open_file(path, busy_timeout, s);
+                   std::chrono::milliseconds busy_timeout, synchronous s, bool read_only) {
+  if (!connect) return read_only ? open_for_reading(path, busy_timeout) : open_file(path, busy_timeout, s);
   check_busy_timeout(busy_timeout);
   handle db;
   try {
@@ -171,7 +195,11 @@ handle open_handle(std::string const& path, std::function<sqlite3*()> const& con
   if (sqlite3_get_autocommit(db.get()) == 0) {
     throw error::about(errc::store_failure, "connect", "returned a handle that is in a transaction");
   }
-  set_up(db.get(), busy_timeout, s, "cannot use the handle that connect returned");
+  if (read_only) {
+    set_up_reader(db.get(), busy_timeout);
+  } else {
+    set_up(db.get(), busy_timeout, s, "cannot use the handle that connect returned");
+  }
   return db;
 }
 

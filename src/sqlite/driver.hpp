@@ -47,9 +47,14 @@ void check_busy_timeout(std::chrono::milliseconds busy_timeout);
 [[nodiscard]] handle open_file(std::string const& path, std::chrono::milliseconds busy_timeout,
                                synchronous s = synchronous::full);
 
+/// Opens a file that exists, for reading. It is switched to no other mode, and SQLite refuses changes. Throws `error`
+/// like `open_file()`.
+[[nodiscard]] handle open_for_reading(std::string const& path, std::chrono::milliseconds busy_timeout);
+
 /// The same for a handle that `connect` opens, if it is not empty; then `path` is not used. Throws `error`.
 [[nodiscard]] handle open_handle(std::string const& path, std::function<sqlite3*()> const& connect,
-                                 std::chrono::milliseconds busy_timeout, synchronous s = synchronous::full);
+                                 std::chrono::milliseconds busy_timeout, synchronous s = synchronous::full,
+                                 bool read_only = false);
 
 /// The name of the file of a handle; empty if it has none.
 [[nodiscard]] std::string file_name(sqlite3* db);

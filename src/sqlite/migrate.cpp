@@ -1,6 +1,7 @@
 #include "sqlite/migrate.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <outbox/error.hpp>
 #include <vector>
@@ -168,6 +169,21 @@ std::vector<spi::finding> findings_of(sql::connection& c, std::string const& tab
                          "outbox::sqlite::migrate(), or create it as in schema/sqlite."});
   }
   return found;
+}
+
+schema_state schema_of(std::string const& path, options const& o) {
+  sql::check_table_name(o.table);
+  schema_state state = sql::state_of(0, false);
+  if (o.connect || std::filesystem::exists(path)) {
+    auto const db = open_handle(path, o.connect, o.busy_timeout, o.synchronous, true);
+    inside_sqlite const here;
+    auto const clock = machine_clock();
+    driver d{db.get(), *clock, prepared::once};
+    naming_file(path, [&] { state = sql::state_of(version_of(d, o.table), !columns_of(d, o.table).empty()); });
+  }
+  if (state.found == schema_state::kind::none) state.sql = with_table(schema_sql, o.table);
+  if (!state.sql.empty() || state.found == schema_state::kind::older) state.sql += with_table(schema_2_sql, o.table);
+  return state;
 }
 
 migration migrate(std::string const& path, options const& o) {

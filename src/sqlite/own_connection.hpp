@@ -13,7 +13,7 @@ namespace outbox::inline v0::sqlite {
 struct own_connection {
   own_connection(std::string const& path, options const& o, clock const& c)
       : wait{o.busy_timeout, waiting::in_short_steps},
-        db{open_handle(path, o.connect, o.busy_timeout, o.synchronous)},
+        db{open_handle(path, o.connect, o.busy_timeout, o.synchronous, o.read_only)},
         statements{db.get(), c, prepared::kept} {
     wait.attach(db.get());
   }

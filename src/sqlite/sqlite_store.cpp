@@ -17,6 +17,7 @@
 #include "sqlite/migrate.hpp"
 #include "sqlite/own_connection.hpp"
 #include "sqlite/statements.hpp"
+#include "sqlite/time_limit.hpp"
 
 namespace outbox::inline v0::sqlite {
 namespace {
@@ -129,7 +130,14 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   void with_reader(work const& f) override {
     std::lock_guard const lock{reader_.mutex};
     inside_sqlite const here;
-    f(reader_.statements);
+    time_limit const limit{reader_.db.get(), options_.read_timeout};
+    try {
+      f(reader_.statements);
+    } catch (error const&) {
+      if (!limit.over()) throw;
+      throw error{errc::unavailable,
+                  "the read took longer than " + std::to_string(options_.read_timeout.count()) + " ms and was ended"};
+    }
   }
 
   void with_caller(transaction_ref tx, work const& f) override {
@@ -216,7 +224,8 @@ std::shared_ptr<store> open(std::string const& path, options o) {
   std::optional<file_identity> file;
   {
     patience wait{o.busy_timeout, waiting::in_short_steps};
-    auto const db = open_handle(path, o.connect, o.busy_timeout);
+    if (o.read_only) o.migrate = false;
+    auto const db = open_handle(path, o.connect, o.busy_timeout, o.synchronous, o.read_only);
     wait.attach(db.get());
     inside_sqlite const here;
     if (o.connect) name = file_name(db.get());

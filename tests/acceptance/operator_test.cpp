@@ -1,4 +1,6 @@
 // The specification's acceptance tests of purge and dead events.
+#include <future>
+
 #include "acceptance/suite.hpp"
 
 namespace outbox::acceptance {
@@ -39,6 +41,42 @@ TYPED_TEST(Operations, DeadReplay) {
   ASSERT_TRUE(this->settled());
   EXPECT_EQ(dead.count(), 0U);
   EXPECT_FALSE(dead.replay("a")) << "it is done now";
+}
+
+TYPED_TEST(Operations, CancelMakesPendingEventsDead) {
+  auto o = this->options();
+  o.listeners.on("t", [](delivery const&) -> result { return defer{1h}; });
+  auto n = single_node(std::move(o));
+  for (auto const* id : {"a", "b", "c", "d"}) this->write(n, id, {.aggregate = {*id == 'd' ? "user" : "order", "1"}});
+  EXPECT_TRUE(n.cancel("a", "ordered by mistake"));
+  EXPECT_FALSE(n.cancel("a", "again")) << "it has ended";
+  EXPECT_FALSE(n.cancel("none", ""));
+  EXPECT_EQ(n.dead_events().query().at(0).last_error, "ordered by mistake");
+  EXPECT_EQ(n.cancel({.aggregate_type = "order"}, "the shop is closed", /*batch=*/1), 2U);
+  EXPECT_EQ(n.dead_events().count(), 3U);
+  EXPECT_THROW(n.cancel(event_filter{}, "everything"), error);
+  EXPECT_EQ(n.cancel({.statuses = {event_status::created, event_status::retry}}, "everything"), 1U);
+}
+
+TYPED_TEST(Operations, CancellingAHeldEventTakesItsOwnerAway) {
+  auto o = this->options();
+  o.poll.every = 1h;
+  std::promise<void> go_on;
+  std::atomic<bool> called = false;
+  o.listeners.on("t", [&, wait = go_on.get_future().share()](delivery const&) -> result {
+    called = true;
+    wait.wait();
+    return done;
+  });
+  auto n = single_node(std::move(o));
+  this->start(n);
+  this->write(n, "a");
+  ASSERT_TRUE(eventually([&] { return called.load(); }));
+  EXPECT_TRUE(n.cancel("a", "stop it"));
+  go_on.set_value();
+  ASSERT_TRUE(eventually([&] { return n.counters().lost == 1; }));
+  EXPECT_EQ(this->row("a").status, event_status::dead);
+  EXPECT_EQ(this->row("a").last_error, "stop it");
 }
 
 TYPED_TEST(Operations, DeadReplayAll) {

@@ -759,7 +759,8 @@ option_list options_of(outbox::writer_only_options const& o) {
 }
 
 option_list options_of(outbox::sqlite::options const& o) {
-  auto const& [table, busy_timeout, migrate, clock, log, done_rows, synchronous, connect, layout] = o;
+  auto const& [table, busy_timeout, migrate, clock, log, done_rows, synchronous, connect, layout, read_only,
+               read_timeout] = o;
   return {{"table", table},
           {"busy_timeout", text(busy_timeout)},
           {"migrate", text(migrate)},
@@ -768,12 +769,14 @@ option_list options_of(outbox::sqlite::options const& o) {
           {"done_rows", text(done_rows)},
           {"synchronous", synchronous == outbox::sqlite::synchronous::full ? "full" : "normal"},
           {"connect", unset(!connect, "none")},
-          {"layout", unset(!layout, "none")}};
+          {"layout", unset(!layout, "none")},
+          {"read_only", text(read_only)},
+          {"read_timeout", text(read_timeout)}};
 }
 
 option_list options_of(outbox::postgres::options const& o) {
   auto const& [table, schema, connections, timeout, migrate, adopt_jsonb, ordered, notify, log, done_rows, connect,
-               layout] = o;
+               layout, read_only] = o;
   return {{"table", table},
           {"schema", unset(schema.empty(), "the current schema")},
           {"connections", text(connections)},
@@ -785,12 +788,13 @@ option_list options_of(outbox::postgres::options const& o) {
           {"log", text(log)},
           {"done_rows", text(done_rows)},
           {"connect", unset(!connect, "none")},
-          {"layout", unset(!layout, "none")}};
+          {"layout", unset(!layout, "none")},
+          {"read_only", text(read_only)}};
 }
 
 option_list options_of(outbox::mysql::options const& o) {
-  auto const& [table, database, connections, timeout, migrate, adopt_json, log, done_rows, flavour, connect, layout] =
-      o;
+  auto const& [table, database, connections, timeout, migrate, adopt_json, log, done_rows, flavour, connect, layout,
+               read_only] = o;
   return {{"table", table},
           {"database", unset(database.empty(), "that of the connection")},
           {"connections", text(connections)},
@@ -801,7 +805,8 @@ option_list options_of(outbox::mysql::options const& o) {
           {"done_rows", text(done_rows)},
           {"flavour", flavour == outbox::mysql::flavour::detect ? "detect" : "another"},
           {"connect", unset(!connect, "none")},
-          {"layout", unset(!layout, "none")}};
+          {"layout", unset(!layout, "none")},
+          {"read_only", text(read_only)}};
 }
 
 option_list options_of(outbox::memory::options const& o) {

@@ -1,8 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sqlite3.h>
+
+#include <filesystem>
 #include <outbox/error.hpp>
 #include <outbox/open_store.hpp>
+#include <outbox/spi/store.hpp>
+#include <outbox/sqlite.hpp>
 
 #include "support/temporary_directory.hpp"
 
@@ -45,6 +50,69 @@ TEST(OpenStore, SqliteTakesAPathAndOptions) {
   auto const found = open_store("sqlite:" + (dir / "a.db") + "?synchronous=normal")->backend().findings();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].code, "synchronous");
+}
+
+TEST(OpenStore, AReadOnlyStoreChangesNothingAndCreatesNothing) {
+  temporary_directory const dir;
+  auto const url = "sqlite:" + (dir / "a.db");
+  EXPECT_THROW(static_cast<void>(open_store(url, {.read_only = true})), error);
+  EXPECT_FALSE(std::filesystem::exists(dir / "a.db"));
+  auto const written = open_store(url);
+  written->backend().pause({"t", ""});
+  auto const read = open_store(url, {.read_only = true});
+  EXPECT_EQ(read->backend().settings().pauses.size(), 1U);
+  EXPECT_EQ(read->backend().overview(10).pending, 0U);
+  EXPECT_THROW(read->backend().resume({"t", ""}), error);
+  EXPECT_THROW(read->backend().begin_audit({.who = "a", .verb = "b"}), error);
+  EXPECT_EQ(written->backend().settings().pauses.size(), 1U);
+}
+
+TEST(OpenStore, AReadThatTakesTooLongIsEnded) {
+  temporary_directory const dir;
+  auto const url = "sqlite:" + (dir / "a.db");
+  {
+    auto const s = open_store(url);
+    sqlite::connection db{dir / "a.db"};
+    db.execute(
+        "INSERT INTO outbox_event (event_id, event_type, payload, available_at, created_at, status, last_error) WITH "
+        "RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) SELECT 'e' || i, 't', '{}', "
+        "'2026-01-01 00:00:00.000000', '2026-01-01 00:00:00.000000', 3, 'error ' || i FROM n");
+  }
+  auto const read = open_store(url, {.read_only = true, .read_timeout = std::chrono::milliseconds{1}});
+  try {
+    static_cast<void>(read->backend().errors({}, 10));
+    FAIL() << "grouping 200,000 rows took less than a millisecond";
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::unavailable);
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("the read took longer than 1 ms"));
+  }
+  EXPECT_EQ(open_store(url, {.read_only = true})->backend().errors({}, 10).size(), 10U);
+}
+
+TEST(OpenStore, TellsTheSchemaAndMigrates) {
+  temporary_directory const dir;
+  auto const url = "sqlite:" + (dir / "a.db") + "?table=my_events";
+  auto const before = schema_of(url);
+  EXPECT_EQ(before.found, schema_state::kind::none);
+  EXPECT_EQ(before.wanted, spi::schema_version);
+  EXPECT_THAT(before.sql, ::testing::HasSubstr("CREATE TABLE \"my_events\" ("));
+  EXPECT_FALSE(std::filesystem::exists(dir / "a.db"));
+  // The text that is printed makes the schema that the library accepts.
+  {
+    sqlite::connection db{dir / "b.db"};
+    char* problem = nullptr;
+    EXPECT_EQ(sqlite3_exec(db.handle(), before.sql.c_str(), nullptr, nullptr, &problem), SQLITE_OK) << problem;
+  }
+  EXPECT_EQ(schema_of("sqlite:" + (dir / "b.db") + "?table=my_events").found, schema_state::kind::current);
+  EXPECT_NO_THROW(static_cast<void>(open_store("sqlite:" + (dir / "b.db") + "?table=my_events&migrate=0")));
+
+  EXPECT_EQ(migrate_store(url).change, migration::kind::created);
+  auto const after = schema_of(url);
+  EXPECT_EQ(after.found, schema_state::kind::current);
+  EXPECT_EQ(after.version, spi::schema_version);
+  EXPECT_EQ(after.sql, "");
+  EXPECT_EQ(migrate_store(url).change, migration::kind::nothing);
+  EXPECT_THROW(static_cast<void>(schema_of("memory:")), error);
 }
 
 TEST(OpenStore, SaysWhatIsWrongWithTheUrl) {

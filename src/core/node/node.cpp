@@ -77,6 +77,35 @@ bool node::pause(route_pause const& what) { return alive(core_).pause(what); }
 bool node::resume(route_pause const& what) { return alive(core_).resume(what); }
 std::vector<route_pause> node::paused() const { return alive(core_).store().settings().pauses; }
 
+bool node::cancel(std::string_view event_id, std::string_view reason) {
+  event_filter const one{.ids = {std::string{event_id}}};
+  return alive(core_).store().cancel(one, reason, 1) > 0;
+}
+
+// No more than matched at the beginning: events that are written meanwhile are left, so that it ends.
+std::uint64_t node::cancel(event_filter const& filter, std::string_view reason, std::size_t batch) {
+  if (filter == event_filter{}) {
+    throw error::about(errc::invalid_option, "filter", "is empty: to cancel everything, name both pending statuses");
+  }
+  if (batch == 0) throw error::about(errc::invalid_option, "batch", "is 0");
+  auto& store = alive(core_).store();
+  auto pending = filter;
+  if (pending.statuses.empty()) pending.statuses = {event_status::created, event_status::retry};
+  auto left = store.count(pending, UINT64_MAX);
+  std::uint64_t total = 0;
+  try {
+    while (left > 0) {
+      auto const n = store.cancel(pending, reason, std::min<std::uint64_t>(batch, left));
+      if (n == 0) break;
+      total += n;
+      left -= n;
+    }
+  } catch (error const& e) {
+    throw e.after_changing(total);
+  }
+  return total;
+}
+
 std::size_t node::run_until_idle() { return alive(runtime_).run_until_idle(); }
 
 dead_events node::dead_events() const {

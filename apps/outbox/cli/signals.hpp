@@ -1,0 +1,46 @@
+// SIGINT and SIGTERM for verbs that run for a while: they end at a good moment.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+namespace outbox_tool {
+
+/// While one lives, SIGINT and SIGTERM are noted; a second one ends the process at once. One at a time.
+class interruption {
+ public:
+  interruption() {
+    noted() = 0;
+    for (int const s : {SIGINT, SIGTERM}) std::signal(s, &note);
+  }
+  interruption(interruption const&) = delete;
+  interruption& operator=(interruption const&) = delete;
+  ~interruption() {
+    for (int const s : {SIGINT, SIGTERM}) std::signal(s, SIG_DFL);
+  }
+
+  [[nodiscard]] bool came() const noexcept { return noted() != 0; }
+
+  /// Waits for this long, or until a signal comes. Returns true if one came.
+  [[nodiscard]] bool wait(std::chrono::milliseconds time) const {
+    auto const end = std::chrono::steady_clock::now() + time;
+    while (!came() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(
+          std::min<std::chrono::nanoseconds>(std::chrono::milliseconds{20}, end - std::chrono::steady_clock::now()));
+    }
+    return came();
+  }
+
+ private:
+  static std::atomic<int>& noted() noexcept {
+    static std::atomic<int> signal = 0;
+    return signal;
+  }
+  static void note(int signal) noexcept {
+    if (noted().exchange(signal) != 0) std::_Exit(128 + signal);
+  }
+};
+
+}  // namespace outbox_tool
