@@ -3,7 +3,6 @@
 #ifdef OUTBOX_HAS_PROMETHEUS
 
 #include <algorithm>
-#include <list>
 #include <map>
 #include <mutex>
 #include <outbox/prometheus.hpp>
@@ -109,16 +108,18 @@ class relay_metrics::state : public std::enable_shared_from_this<state> {
     return live_;
   }
 
-  // All at once, so that one table that hangs does not take the time of the others.
+  // All at once, so that one table that hangs does not take the time of the others. Only the scrape that began a read
+  // waits for it: a table that hangs delays one scrape.
   void look_at_tables() {
     auto const all = live();
+    std::vector<table_watch*> asked;
     for (auto const& m : all) {
-      for (auto& [name, table] : m->tables) table.ask();
+      for (auto& [name, table] : m->tables) {
+        if (table.ask()) asked.push_back(&table);
+      }
     }
     auto const deadline = std::chrono::steady_clock::now() + longest_wait;
-    for (auto const& m : all) {
-      for (auto& [name, table] : m->tables) table.wait_until(deadline);
-    }
+    for (auto* const table : asked) table->wait_until(deadline);
   }
 
   // While an old configuration drains, the new one answers for a table that both have.

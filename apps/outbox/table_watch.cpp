@@ -8,13 +8,14 @@ namespace outbox_tool {
 table_watch::table_watch(std::shared_ptr<outbox::store> of, clock now)
     : store_{std::move(of)}, now_{std::move(now)}, thread_{[this](std::stop_token const& stop) { run(stop); }} {}
 
-void table_watch::ask() {
+bool table_watch::ask() {
   std::lock_guard const lock{mutex_};
   auto const at = now_();
-  if (wanted_ || reading_ || (began_ && at - *began_ < pause)) return;
+  if (wanted_ || reading_ || (began_ && at - *began_ < pause)) return false;
   began_ = at;
   wanted_ = true;
   changed_.notify_all();
+  return true;
 }
 
 void table_watch::wait_until(std::chrono::steady_clock::time_point deadline) {

@@ -35,8 +35,8 @@ class table_watch {
   table_watch& operator=(table_watch const&) = delete;
   ~table_watch() = default;
 
-  /// Begins to read the table if the last read began long enough ago.
-  void ask();
+  /// Begins to read the table if the last read began long enough ago. Returns true if it did.
+  bool ask();
 
   /// Waits until no read is under way, at most until `deadline` by the real clock.
   void wait_until(std::chrono::steady_clock::time_point deadline);

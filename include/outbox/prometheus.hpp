@@ -7,7 +7,6 @@
 /// The thread that serves `/metrics` answers with `figures->text()`.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <outbox/detail/prometheus_export.hpp>
@@ -25,6 +24,7 @@ namespace outbox::inline v0::prometheus {
 /// The Content-Type of `registry::text()`.
 inline constexpr char const* content_type = "text/plain; version=0.0.4; charset=utf-8";
 
+/// How a registry names its figures.
 struct registry_options {
   /// Begins the name of every figure. Dots become underscores. Default "outbox".
   std::string prefix = "outbox";

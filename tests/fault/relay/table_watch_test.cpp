@@ -86,12 +86,12 @@ TEST_F(TableWatch, AScrapeDoesNotWaitForATableThatHangs) {
     gate.wait();
   };
   time = time.load() + table_watch::pause;
-  w.ask();
+  EXPECT_TRUE(w.ask());
   began.wait();
   w.wait_until(std::chrono::steady_clock::now());  // a scrape whose time is over
   EXPECT_EQ(w.known().overview->pending, 1U) << "what is known, for a while";
   time = time.load() + table_watch::patience + 1ms;
-  w.ask();
+  EXPECT_FALSE(w.ask()) << "so the next scrape waits for nothing";
   EXPECT_EQ(w.known().up, false);
   EXPECT_FALSE(w.known().overview);
   EXPECT_EQ(table->reads, 2U) << "a read that hangs is not sent again";
