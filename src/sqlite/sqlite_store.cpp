@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <iterator>
 #include <mutex>
 #include <outbox/error.hpp>
@@ -225,6 +226,10 @@ std::shared_ptr<store> open(std::string const& path, options o) {
   {
     patience wait{o.busy_timeout, waiting::in_short_steps};
     if (o.read_only) o.migrate = false;
+    // Without the right to create the table, an empty file would be of no use.
+    if (!o.migrate && !o.connect && !std::filesystem::exists(path)) {
+      throw error{errc::store_failure, "cannot open the outbox in '" + path + "': there is no such file"};
+    }
     auto const db = open_handle(path, o.connect, o.busy_timeout, o.synchronous, o.read_only);
     wait.attach(db.get());
     inside_sqlite const here;

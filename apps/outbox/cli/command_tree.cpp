@@ -125,10 +125,12 @@ std::vector<option_text> options_of(CLI::App const& verb) {
     option_text t{.group = o->get_group(), .names = {}, .value = {}, .text = o->get_description(), .positional = o->get_positional()};
     for (auto const& n : o->get_snames()) t.names.push_back("-" + n);
     for (auto const& n : o->get_lnames()) t.names.push_back("--" + n);
-    if (o->get_items_expected_max() > 0) t.value = o->get_type_name();
+    auto const type = o->get_type_name();
+    auto const name = type.substr(0, type.find(':'));  // what checks it stands behind a colon
+    if (o->get_items_expected_max() > 0) t.value = name;
     if (t.positional) {
       t.names.clear();
-      t.value = o->get_type_name();
+      t.value = name;
       t.group = "Arguments";
     }
     all.push_back(std::move(t));
