@@ -22,6 +22,19 @@ constexpr bool may_be_in_a_name(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+std::string as_name(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return !may_be_in_a_name(c); }, '_');
+  return text;
+}
+
+// The library writes help as it is.
+std::string on_one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\n' || c == '\\'; }, ' ');
+  return core::scrub(text, 1000);
+}
+
 std::string checked_prefix(std::string prefix) {
   std::ranges::replace(prefix, '.', '_');
   if (prefix.empty() || !std::ranges::all_of(prefix, may_be_in_a_name) || (prefix[0] >= '0' && prefix[0] <= '9')) {
@@ -201,15 +214,14 @@ class registry::state final : public ::prometheus::Collectable, public std::enab
     try {
       for (auto& one : read()) {
         bool const counts = one.is == figure::kind::counter;
-        auto name = prefix_ + "_" + one.name + (counts ? "_total" : "");
-        std::ranges::replace_if(
-            name, [](char c) { return !may_be_in_a_name(c); }, '_');
+        auto const name = as_name(prefix_ + "_" + one.name + (counts ? "_total" : ""));
         auto f = std::ranges::find(all, name, &MetricFamily::name);
         if (f == all.end()) {
-          f = all.insert(f, {name, one.help, counts ? MetricType::Counter : MetricType::Gauge, {}});
+          auto const type = counts ? MetricType::Counter : MetricType::Gauge;
+          f = all.insert(f, {name, on_one_line(std::move(one.help)), type, {}});
         }
         auto& m = f->metric.emplace_back();
-        for (auto& [label, value] : one.labels) add_label(m, std::move(label), core::scrub(value, 256));
+        for (auto& [label, value] : one.labels) add_label(m, as_name(std::move(label)), core::scrub(value, 256));
         (counts ? m.counter.value : m.gauge.value) = one.value;
       }
     } catch (...) {  // NOLINT(bugprone-empty-catch): the other figures are there

@@ -218,7 +218,8 @@ TEST_F(Prometheus, OtherPartsOfTheProgramAddFigures) {
     return std::vector<prometheus::figure>{
         {.name = "sink.in_flight", .help = "x", .labels = {{"sink", "a"}}, .value = level},
         {.name = "sink.stored", .help = "y", .is = kind::counter, .labels = {{"sink", "a"}}, .value = 2},
-        {.name = "sink.in_flight", .help = "x", .labels = {{"sink", "b\n"}}, .value = 3}};
+        {.name = "sink.in_flight", .help = "x", .labels = {{"sink", "b\n"}}, .value = 3},
+        {.name = "a b\n", .help = "two\nlines \\", .labels = {{"the-label", "c"}}, .value = 5}};
   });
   figures->add([]() -> std::vector<prometheus::figure> { throw std::runtime_error{"away"}; });
   level = 4;
@@ -226,6 +227,8 @@ TEST_F(Prometheus, OtherPartsOfTheProgramAddFigures) {
   EXPECT_EQ(seen.at(R"(outbox_sink_in_flight{sink="a"})"), 4) << "asked at each scrape";
   EXPECT_EQ(seen.at(R"(outbox_sink_in_flight{sink="b\n"})"), 3);
   EXPECT_EQ(seen.at(R"(outbox_sink_stored_total{sink="a"})"), 2);
+  EXPECT_EQ(seen.at(R"(outbox_a_b_{the_label="c"})"), 5) << "a careless name gives a valid text";
+  EXPECT_THAT(figures->text(), HasSubstr("# HELP outbox_a_b_ two lines  \n"));
 }
 
 TEST_F(Prometheus, AProgramThatUsesPrometheusCppCollectsThemItself) {
