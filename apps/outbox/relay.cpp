@@ -13,6 +13,7 @@
 
 #include "health_server.hpp"
 #include "log_lines.hpp"
+#include "relay_metrics.hpp"
 #include "service_manager.hpp"
 
 namespace outbox_tool {
@@ -25,7 +26,9 @@ using std::chrono::milliseconds;
 /// The nodes and sinks of one configuration, running.
 class generation {
  public:
-  generation(outbox::config const& c, outbox::log_function const& log) : running_{c.open({.log = log})} {
+  generation(outbox::config const& c, outbox::log_function const& log, relay_metrics& figures)
+      : running_{c.open({.log = log, .metrics_for = [&](auto const& table) { return figures.of_table(table); }})},
+        shown_{figures.watch(running_)} {
     for (auto& [label, n] : running_.nodes) n.start();
   }
   generation(generation const&) = delete;
@@ -77,6 +80,7 @@ class generation {
 
  private:
   outbox::config::opened running_;
+  std::shared_ptr<void> shown_;  ///< In `/metrics`.
 };
 
 /// The signals of a daemon, which only the main thread takes.
@@ -110,7 +114,7 @@ class relay {
  public:
   relay(std::string file, outbox::config const& c)
       : file_{std::move(file)}, log_{log_to(c.relay().form, c.relay().least)} {
-    current_ = std::make_shared<generation>(c, log_);
+    current_ = std::make_shared<generation>(c, log_, figures_);
     serve_health(c.relay().http);
   }
 
@@ -136,7 +140,11 @@ class relay {
     if (listen == listens_on_) return;
     std::unique_ptr<health_server> next;
     if (!listen.empty()) {
-      next = std::make_unique<health_server>(listen, [this] { return current()->health(); });
+      next = std::make_unique<health_server>(
+          listen, [this] { return current()->health(); },
+          [this] {
+            return metrics_report{figures_.text(), figures_.content_type()};
+          });
       say(log_level::info, "readiness is at port " + std::to_string(next->port()) + ", path /readyz");
     }
     health_ = std::move(next);
@@ -154,7 +162,7 @@ class relay {
     try {
       auto const c = outbox::config::read({.file = file_});
       auto log = log_to(c.relay().form, c.relay().least);
-      auto next = std::make_shared<generation>(c, log);
+      auto next = std::make_shared<generation>(c, log, figures_);
       serve_health(c.relay().http);
       log_ = std::move(log);
       {
@@ -191,6 +199,7 @@ class relay {
   std::string const file_;
   std::optional<milliseconds> const beat_ = watchdog_interval();
   outbox::log_function log_;
+  relay_metrics figures_;
   mutable std::mutex mutex_;
   std::shared_ptr<generation> current_;
   std::string listens_on_;

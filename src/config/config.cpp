@@ -411,6 +411,21 @@ schema_state config::schema_of_table(std::string_view label) const {
   return schema_of(t.url);
 }
 
+namespace {
+
+// The label of a table or, if it has none, what its store calls it; with a number if that was given before.
+std::string name_in(config::opened const& so_far, table_data const& t, store const& s) {
+  auto const name = t.label.empty() ? std::string{s.capabilities().table} : t.label;
+  auto const taken = [&](std::string const& one) {
+    return std::ranges::any_of(so_far.stores, [&](auto const& other) { return other.first == one; });
+  };
+  auto unique = name;
+  for (int n = 2; taken(unique); ++n) unique = name + " " + std::to_string(n);
+  return unique;
+}
+
+}  // namespace
+
 config::opened config::open(config_extras with) const {
   opened all;
   open_sinks by_name;
@@ -427,8 +442,10 @@ config::opened config::open(config_extras with) const {
         add_listener(l, r, publish(by_name.at(r.sink), r.message));
       }
     }
-    all.nodes.emplace_back(t.label,
-                           make_node(t, open_store(t.url, {.log = with.log, .layout = t.layout}), std::move(l), with));
+    auto s = open_store(t.url, {.log = with.log, .layout = t.layout});
+    all.stores.emplace_back(name_in(all, t, *s), s);
+    if (with.metrics_for) with.metrics = with.metrics_for(all.stores.back().first);
+    all.nodes.emplace_back(t.label, make_node(t, std::move(s), std::move(l), with));
   }
   return all;
 }

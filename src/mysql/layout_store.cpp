@@ -110,6 +110,9 @@ class mysql_layout_store final : public sql::layout_store {
     with_reader([&](sql::connection& c) { at = c.ask<instant>("SELECT utc_timestamp(6)").value_or(instant{}); });
     return at;
   }
+  spi::subscription on_wait(std::function<void(std::chrono::nanoseconds)> callback) override {
+    return pool_.on_wait(std::move(callback));
+  }
 
  protected:
   void with_writer(work const& f) override {

@@ -126,6 +126,9 @@ class mysql_store final : public sql::set_store {
 
   spi::subscription on_change(std::function<void()> /*callback*/) override { return {}; }
   void hint() noexcept override {}
+  spi::subscription on_wait(std::function<void(std::chrono::nanoseconds)> callback) override {
+    return pool_.on_wait(std::move(callback));
+  }
 
  protected:
   void with_connection(work const& f) override {

@@ -84,6 +84,9 @@ class postgres_store final : public sql::set_store {
   void hint() noexcept override {
     if (wake_) wake_->say();
   }
+  spi::subscription on_wait(std::function<void(std::chrono::nanoseconds)> callback) override {
+    return pool_.on_wait(std::move(callback));
+  }
 
  protected:
   void with_connection(work const& f) override {

@@ -94,6 +94,7 @@ void engine::committed(birth& b, std::vector<bool> const& absent, steady_time no
       remove(t);
       continue;
     }
+    t.taken = now;
     t.limit = end_of_waiting(t, now);
     counters_.hot_enqueued += 1;
     move_to(t, stage::queued);

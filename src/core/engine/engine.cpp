@@ -203,6 +203,10 @@ std::string engine::unhealthy() const {
   return problem;
 }
 
+bool engine::healthy() const noexcept {
+  return !health_.away() && refusal_.empty() && stuck_workers_ < settings_.workers;
+}
+
 steady_time engine::store_failed(request_kind kind, error const& e, char const* what, steady_time now) {
   counters_.store_errors += 1;
   return health_.failed(kind, e, what, now, leases_, random_, notes_);

@@ -142,9 +142,12 @@ class engine {
   [[nodiscard]] slots const& used() const noexcept { return slots_; }
   [[nodiscard]] bool active() const noexcept { return !settings_.exclusive || (lock_held_ && others_expired_); }
   [[nodiscard]] std::string unhealthy() const;  ///< Why, or empty.
+  [[nodiscard]] bool healthy() const noexcept;  ///< The same without the text.
   [[nodiscard]] std::vector<std::string> isolated() const { return isolation_.some(); }
   [[nodiscard]] bool holds(std::string_view id) const noexcept { return by_id_.contains(id); }
   [[nodiscard]] node_settings const& settings() const noexcept { return settings_; }
+
+  void count_commits(std::uint64_t n) noexcept { counters_.commits += n; }  ///< Of the node's threads, in the store.
 
   // What the steps leave for the threads.
   void remark(log_level level, std::string text, log_facts facts) { say(level, std::move(text), {}, std::move(facts)); }
@@ -197,7 +200,7 @@ class engine {
   void decide(ticket& t, call_result v, steady_time now);
   void hold_route(ticket const& t, steady_time now);
   void decide_failure(ticket& t, std::string reason, std::optional<milliseconds> after);
-  void time_out(ticket& t);
+  void time_out(ticket& t, steady_time now);
 
   // Poll.
   [[nodiscard]] bool may_claim(steady_time now) const noexcept;

@@ -188,6 +188,7 @@ void engine::receive(claimed_row row, steady_time sent, steady_time now) {
   t->tried = row.tried;
   t->progress = std::move(row.progress);
   t->lease_end = lease_end;
+  t->taken = now;
   t->limit = end_of_waiting(*t, now);
   // The dispatch lock may have been lost since the claim was sent.
   bool const wanted = open_ && (active() || has_bug(planted_bug::work_goes_on_without_the_lock));

@@ -18,7 +18,7 @@ steady_time engine::end_what_is_late(steady_time now) {
     if (now >= t.lease_end) ask_stop(t);
     if (t.call.phase == listener_call::phase::answered) continue;
     if (now >= t.limit) {
-      time_out(t);
+      time_out(t, now);
     } else {
       soonest = std::min(soonest, t.limit);
     }

@@ -79,6 +79,7 @@ void engine::begin(ticket& t, steady_time now) {
             .began = now,
             .stop = std::stop_source{}};
   if (t.call.counted) load_.call_began(*t.route);
+  if (t.route != nullptr && t.maybe_duplicate()) counters_.maybe_duplicates += 1;
   move_to(t, stage::running);
   if (t.limit < renewer_wakes_) signals_ |= signal_renew;
   if (cold_.empty() && pace_.due(now)) signals_ |= signal_poll;  // any free slot is worth a claim now
@@ -150,6 +151,7 @@ void engine::finish(ticket& t, call_result v, steady_time now) {
   }
   if (t.stage != stage::running) return;
   if (t.hold == hold::lost) return remove_lost(t);
+  t.ended = now;
   decide(t, std::move(v), now);
   move_to(t, stage::finished);
   call_settler(t);
@@ -208,8 +210,9 @@ void engine::decide_failure(ticket& t, std::string reason, std::optional<millise
   t.settlement.delay = sensible(after ? *after : policy.wait(failures, random_.fraction()));
 }
 
-void engine::time_out(ticket& t) {
+void engine::time_out(ticket& t, steady_time now) {
   t.call.timed_out = true;
+  t.ended = now;
   ask_stop(t);
   if (t.call.phase == listener_call::phase::on_worker) {
     if (t.call.leads) stuck_workers_ += 1;

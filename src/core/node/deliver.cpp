@@ -75,7 +75,7 @@ delivery node_core::delivery_of(ticket const& t) const {
           .max_attempts = retry.max_attempts,
           .deadline = t.limit,
           .path = t.path,
-          .maybe_duplicate = t.crashes > 0 || t.attempts > 0 || t.tried,
+          .maybe_duplicate = t.maybe_duplicate(),
           .stop = t.call.stop.get_token()};
 }
 

@@ -158,6 +158,7 @@ bool runtime::end_all(clock::time_point deadline) {
   flush(std::min(deadline, clock::now() + std::chrono::seconds{1}));
   if (!end_thread(settler_, loop::settle, deadline) || !end_thread(renewer_, loop::renew, deadline)) return false;
   phase_ = phase::stopped;
+  core_->export_metrics(/*running=*/false);
   core_->say(log_level::info, "stopped");
   return true;
 }
@@ -190,6 +191,7 @@ void runtime::heartbeat() {
   if (self.mode == node_mode::writer_only) return;  // it dispatches nothing, so no node needs to know of it
   check_lock();
   core_->store().heartbeat(self);
+  core_->with_engine([](engine& e) { e.count_commits(1); });
   auto const exclusive = [](node_mode m) { return m == node_mode::single_node || m == node_mode::ordered; };
   for (auto const& other : core_->store().inspect().nodes()) {
     if (other.incarnation == self.incarnation || other.mode == node_mode::writer_only) continue;
@@ -397,6 +399,7 @@ bool runtime::close_stepped() {
   step_all(delivered);
   core_->farewell();
   phase_ = phase::stopped;
+  core_->export_metrics(/*running=*/false);
   return drained;
 }
 
