@@ -43,7 +43,7 @@ TEST_F(BenchFigures, BucketsHaveNoGapAndCountEverySampleOnce) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     sum += all[i].count;
     EXPECT_LT(all[i].from, all[i].to);
-    if (i > 0) EXPECT_EQ(all[i].from, all[i - 1].to);
+    EXPECT_EQ(all[i].from, i == 0 ? 0 : all[i - 1].to);
   }
   EXPECT_EQ(sum, s.size());
   EXPECT_EQ(all.front().from, 0);
@@ -82,7 +82,7 @@ TEST_F(BenchFigures, APlotFitsItsWidthAndShowsTheRarestSample) {
     EXPECT_THAT(text, HasSubstr("100 µs"));
   }
   EXPECT_EQ(plot(samples{}, 80), "");
-  EXPECT_THAT(plot(of({0}), 80), HasSubstr("┬")) << "nothing shorter can be measured";
+  EXPECT_THAT(plot(of({0, 3}), 80), HasSubstr("         0 ")) << "a logarithm has none, and the axis has";
   EXPECT_THAT(plot(of({5, 5, 5}), 80), HasSubstr("5 µs"));
 }
 
@@ -103,6 +103,14 @@ TEST_F(BenchFigures, AWriteThatTakesMuchLongerThanItsRoundTripsWaitsForTheDisk) 
   EXPECT_THAT(explain(figures(20, 150, 1), o, 2).one, HasSubstr("the server's work"));
   EXPECT_THAT(explain(figures(2, 2100, 1), o, 0).one, HasSubstr("the disk (fsync)"));
   EXPECT_THAT(explain(figures(2, 40, 1), o, 0).one, HasSubstr("not at all"));
+}
+
+TEST_F(BenchFigures, ListenersThatBeganBeforeTheCommitReturnedAreCounted) {
+  measurements m;
+  m.hot = of({0, 0, 5, 5});
+  EXPECT_THAT(explain(m, {}, 2).hot, HasSubstr("50 % of the listeners"));
+  m.hot = of({5, 5});
+  EXPECT_THAT(explain(m, {}, 2).hot, HasSubstr("threads of this machine"));
 }
 
 TEST_F(BenchFigures, SeveralConnectionsAreComparedWithOne) {

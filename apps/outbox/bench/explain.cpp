@@ -1,4 +1,5 @@
 // Figures in words: what a write waits for, by comparing it with a round trip.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -34,6 +35,14 @@ std::string several_in_words(double growth, std::size_t connections, bool server
   return server ? "connections wait for each other: the disk or the processor" : "one transaction writes at a time";
 }
 
+// The node hands an event over before commit() returns, so a listener may be the first.
+std::string hot_in_words(samples const& hot) {
+  auto const first = std::ranges::count(hot.microseconds(), 0.0);
+  auto const percent = 100 * static_cast<std::uint64_t>(first) / hot.size();
+  if (percent == 0) return "no statement in between: threads of this machine";
+  return std::to_string(percent) + " % of the listeners began before commit() returned";
+}
+
 }  // namespace
 
 limits_in_words explain(measurements const& m, measure_options const& o, int round_trips) {
@@ -45,10 +54,10 @@ limits_in_words explain(measurements const& m, measure_options const& o, int rou
   if (m.one.per_second() > 0) {
     w.several = several_in_words(m.several.per_second() / m.one.per_second(), o.connections, round_trips > 0);
     if (m.cold.count > 0) {
-      w.cold = times_text(m.cold.per_second() / m.one.per_second()) + " times the writes of one connection: batches";
+      w.cold = "in batches: " + times_text(m.cold.per_second() / m.one.per_second()) + " times one connection's writes";
     }
   }
-  if (!m.hot.empty()) w.hot = "no statement in between: a thread of this machine wakes up";
+  if (!m.hot.empty()) w.hot = hot_in_words(m.hot);
   return w;
 }
 

@@ -35,9 +35,12 @@ double round_number(int index) {
 constexpr std::size_t height = 6;
 constexpr std::size_t margin = 10;  // for the number beside the axis
 
+// A tenth of a microsecond. What is shorter stands there too, because a logarithm has no zero.
+constexpr int shortest = -3;
+
 // The range of a plot in round numbers, and where a duration stands in it.
 struct scale {
-  int first = -3, last = 0;  ///< Of `round_number`. Nothing is shown that is shorter than a tenth of a microsecond.
+  int first = shortest, last = 0;  ///< Of `round_number`.
   std::size_t columns = 0;
 
   scale(samples const& of, std::size_t wide) : columns{wide} {
@@ -85,7 +88,7 @@ std::string axis_of(scale const& s) {
   std::string labels(margin, ' ');
   for (int i = s.first; i <= s.last; ++i) {
     auto const at = s.column(round_number(i));
-    auto const label = microseconds_text(round_number(i));
+    auto const label = i == shortest ? std::string{"0"} : microseconds_text(round_number(i));
     auto const used = width_of(labels);
     auto const half = width_of(label) / 2;
     auto const begin =

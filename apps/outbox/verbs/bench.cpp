@@ -37,8 +37,8 @@ measure_options checked(bench_options const& o) {
 }
 
 void announce(console const& to, target const& from, bench_place const& where, measure_options const& o) {
-  to.say("This measures " + shown(from.shown()) + " for " + duration_text(o.time) + ", on " +
-         std::to_string(o.connections) + " connections at most.");
+  to.say("This measures " + shown(from.shown()) + " for " + duration_text(o.time) + "; up to " +
+         std::to_string(o.connections) + " connections write.");
   to.say("It writes events to " + shown(where.name()) + ", which it makes and drops; your tables are not touched.");
   to.say("If this process is killed, this drops it: " + shown(where.drop_text()));
 }

@@ -25,10 +25,6 @@ struct on_postgres : tool_on_postgres {
   static std::string quoted(std::string const& user) { return in_quotes(user, '"'); }
   void add_user(std::string const& user) { execute("CREATE ROLE " + quoted(user) + " LOGIN"); }
   void drop_user(std::string const& user) { execute("DROP OWNED BY " + quoted(user) + "; DROP ROLE " + quoted(user)); }
-  /// A right that the schema itself asks for, if it does.
-  void let_in(std::string const& user) {
-    execute("GRANT USAGE ON SCHEMA " + database().schema() + " TO " + quoted(user));
-  }
   [[nodiscard]] std::string prefix() { return database().schema() + "."; }
 };
 #endif
@@ -39,7 +35,6 @@ struct on_mysql : tool_on_mysql {
   static std::string quoted(std::string const& user) { return in_quotes(user, '`') + "@`%`"; }
   void add_user(std::string const& user) { execute("CREATE USER " + quoted(user)); }
   void drop_user(std::string const& user) { execute("DROP USER " + quoted(user)); }
-  void let_in(std::string const& /*user*/) {}
   [[nodiscard]] std::string prefix() { return database().database() + "."; }
 };
 #endif
@@ -90,12 +85,13 @@ class Grants : public verb_fixture<Database> {
   }
 
   void expect_refused(std::string const& user, std::string const& sql) {
-    typename Database::connection db{connection_as(user)};
+    typename Database::connection as_user{connection_as(user)};
     try {
-      db.execute(sql);
+      as_user.execute(sql);
       ADD_FAILURE() << user << " may: " << sql;
     } catch (error const& e) {
-      EXPECT_THAT(e.what(), HasSubstr("denied")) << sql;
+      EXPECT_TRUE(e.sqlstate() == "42501" || std::string{e.what()}.find("denied") != std::string::npos)
+          << sql << ": " << e.what();
     }
   }
   [[nodiscard]] std::string table(std::string const& name) { return this->db.prefix() + name; }
@@ -123,9 +119,9 @@ TYPED_TEST(Grants, AWriterWritesInItsTransactionsAndCannotReadOrChangeEvents) {
   auto const user = this->user_with("writer");
   auto box = writer_only({.store = this->open_as(user), .log = nullptr});
   box.start();
-  typename TypeParam::connection db{this->connection_as(user)};
+  typename TypeParam::connection as_writer{this->connection_as(user)};
   {
-    typename TypeParam::transaction tx{db};
+    typename TypeParam::transaction tx{as_writer};
     box.writer().write(tx, "t", "1", {.id = "mine"});
     tx.commit();
   }
@@ -150,8 +146,8 @@ TYPED_TEST(Grants, AWriterBesideADispatcherUsesTheHotPath) {
   });
   auto box = multi_node(std::move(o));
   box.start();
-  typename TypeParam::connection db{this->connection_as(writer)};
-  typename TypeParam::transaction tx{db};
+  typename TypeParam::connection as_writer{this->connection_as(writer)};
+  typename TypeParam::transaction tx{as_writer};
   tx.execute("SAVEPOINT s");
   box.writer().write(tx, "t", "1", {.id = "undone"});
   tx.execute("ROLLBACK TO SAVEPOINT s");
@@ -263,7 +259,7 @@ TYPED_TEST(Grants, AnOwnerMakesTheTablesAndSeesNoOthers) {
 TYPED_TEST(Grants, AHostileNameOfAUserIsANameAndNothingElse) {
   static_cast<void>(this->store());
   for (std::string const name :
-       {"a\"; DROP TABLE x; --", "b`; DROP TABLE x; #", "c'; DROP TABLE x; --", "d\\", "e /* 𝕏 */"}) {
+       {"a\"; DROP TABLE x; --", "b`; DROP TABLE x; #", "c'; DROP TABLE x; --", "d\\", "e /* é */"}) {
     this->make(name);
     this->run_grants("reader", name);
     EXPECT_EQ(this->run("list").status, 0) << name;
