@@ -103,7 +103,7 @@ struct table_names {
   std::string event;
 };
 
-std::string schema_of(store_url const& url, [[maybe_unused]] console const& to) {
+std::string schema_of(store_url const& url) {
   if (auto const given = url.parameter("schema"); !given.empty()) return given;
 #ifdef OUTBOX_HAS_POSTGRES
   outbox::postgres::connection db{url.connection};
@@ -115,12 +115,12 @@ std::string schema_of(store_url const& url, [[maybe_unused]] console const& to) 
 #endif
 }
 
-script for_postgres(grants_options const& o, store_url const& url, console const& to) {
+script for_postgres(grants_options const& o, store_url const& url) {
   constexpr std::size_t longest_name = 63;
   check_name("--user", o.user, longest_name);
   if (!o.host.empty()) refuse("--host is for MariaDB and MySQL: pg_hba.conf says from where a role may come");
   table_names const names{url};
-  auto const schema = in_quotes(schema_of(url, to), '"');
+  auto const schema = in_quotes(schema_of(url), '"');
   auto const user = in_quotes(o.user, '"');
   auto const table = [&](std::string const& which) { return schema + "." + in_quotes(names.of(which), '"'); };
   script s;
@@ -209,7 +209,7 @@ int run(grants_options const& o) {
   }
   auto const url = store_url::parse(from.url(), "grants");
   auto const s = url.kind == database_kind::sqlite     ? for_sqlite(o)
-                 : url.kind == database_kind::postgres ? for_postgres(o, url, to)
+                 : url.kind == database_kind::postgres ? for_postgres(o, url)
                                                        : for_mysql(o, url);
   if (to.chosen() == form::json) {
     to.document({{"role", o.role},
