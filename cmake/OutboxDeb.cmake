@@ -1,4 +1,7 @@
-# make deb: a package with the shared libraries and one to build against them.
+# make deb: the shared libraries, what is needed to build against them, the tool, and its service.
+if(NOT OUTBOX_SCDOC)
+  message(FATAL_ERROR "the package of the tool has manual pages: scdoc is needed to make them")
+endif()
 set(abi ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(runtime_package liboutbox${abi})
 set(CPACK_PACKAGE_NAME outbox)
@@ -64,10 +67,6 @@ outbox_debian_papers(runtime ${runtime_package})
 outbox_debian_papers(development liboutbox-dev)
 outbox_debian_papers(tool outbox)
 outbox_debian_papers(relay outbox-relay)
-file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/papers/man)
-execute_process(COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/packaging/outbox.1
-  OUTPUT_FILE ${PROJECT_BINARY_DIR}/papers/man/outbox.1.gz COMMAND_ERROR_IS_FATAL ANY)
-install(FILES ${PROJECT_BINARY_DIR}/papers/man/outbox.1.gz DESTINATION share/man/man1 COMPONENT tool)
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/relay/outbox-relay.service DESTINATION /lib/systemd/system COMPONENT relay)
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/relay/outbox-relay.sysusers DESTINATION /usr/lib/sysusers.d
   RENAME outbox-relay.conf COMPONENT relay)
