@@ -40,9 +40,10 @@ pkg-config files.")
 set(CPACK_DEBIAN_TOOL_PACKAGE_NAME outbox)
 set(CPACK_DEBIAN_TOOL_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_TOOL_PACKAGE_DEPENDS "${runtime_package} (= ${PROJECT_VERSION})")
-set(CPACK_COMPONENT_TOOL_DESCRIPTION "The program that delivers the events of outboxes. It publishes what services
-write to their tables, to Kafka, to webhooks or to a file, as a configuration
-says.")
+set(CPACK_COMPONENT_TOOL_DESCRIPTION "The program that delivers the events of outboxes and looks after their
+tables. It publishes what services write, to Kafka, to webhooks or to a file,
+as a configuration says; it tells what waits, what fails and why, and repeats,
+cancels or deletes events.")
 
 set(CPACK_DEBIAN_RELAY_PACKAGE_NAME outbox-relay)
 set(CPACK_DEBIAN_RELAY_PACKAGE_SECTION utils)
