@@ -43,7 +43,8 @@ struct health_server::state {
   std::jthread thread;
 };
 
-health_server::health_server(std::string const& listen, std::function<health_report()> ready)
+health_server::health_server(std::string const& listen, std::function<health_report()> ready,
+                             std::function<metrics_report()> metrics)
     : state_{std::make_unique<state>()} {
   auto const to = parse(listen);
   auto& s = state_->server;
@@ -62,6 +63,12 @@ health_server::health_server(std::string const& listen, std::function<health_rep
     auto const h = f();
     r.status = h.good ? 200 : 503;
     r.set_content(h.json, "application/json");
+  });
+  s.Get("/metrics", [f = std::move(metrics)](httplib::Request const&, httplib::Response& r) {
+    auto const m = f();
+    r.status = m.text.empty() ? 501 : 200;
+    r.set_content(m.text.empty() ? "this tool was built without prometheus-cpp\n" : m.text,
+                  m.text.empty() ? "text/plain" : m.content_type.c_str());
   });
   state_->port = to.port == 0 ? s.bind_to_any_port(to.host) : (s.bind_to_port(to.host, to.port) ? to.port : -1);
   if (state_->port < 0) throw std::runtime_error{"cannot listen on " + listen + " (http.listen): is it in use?"};

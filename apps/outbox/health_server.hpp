@@ -1,4 +1,4 @@
-// Readiness and liveness over HTTP.
+// Readiness, liveness and metrics over HTTP.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,19 @@ struct health_report {
   std::string json{};
 };
 
-/// Serves `/livez`, which is good while the process answers, and `/readyz`, which is what `ready` says. Has threads of
-/// its own, which call `ready`.
+/// The figures for a scraper. Empty: this program has none.
+struct metrics_report {
+  std::string text{};
+  std::string content_type{};
+};
+
+/// Serves `/livez`, which is good while the process answers, `/readyz`, which is what `ready` says, and `/metrics`,
+/// which is what `metrics` says. Has threads of its own, which call both.
 class health_server {
  public:
   /// `listen` is "address:port"; port 0 takes a free one. Throws std::runtime_error if it cannot listen there.
-  health_server(std::string const& listen, std::function<health_report()> ready);
+  health_server(std::string const& listen, std::function<health_report()> ready,
+                std::function<metrics_report()> metrics);
   ~health_server();
   health_server(health_server const&) = delete;
   health_server& operator=(health_server const&) = delete;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <outbox/system_log.hpp>
 
 namespace outbox_tool {
 namespace {
@@ -27,20 +28,28 @@ std::string in_quotes(std::string_view text) {
 
 }  // namespace
 
-std::string log_line(outbox::log_form form, outbox::log_level level, std::string_view message, outbox::instant at) {
-  std::string const name{outbox::name(level)};
-  if (form == outbox::log_form::json) {
-    return R"({"time":")" + time_text(at) + R"(","level":")" + name + R"(","message":)" + in_quotes(message) + "}\n";
-  }
-  return "time=" + time_text(at) + " level=" + name + " message=" + in_quotes(message) + "\n";
+std::string logfmt_line(outbox::log_line const& line, outbox::instant at) {
+  auto text =
+      "time=" + time_text(at) + " level=" + std::string{name(line.level)} + " message=" + in_quotes(line.message);
+  if (!line.fields.empty()) text += " " + line.logfmt();
+  return text + "\n";
+}
+
+std::string json_line(outbox::log_line const& line, outbox::instant at) {
+  auto text = R"({"time":")" + time_text(at) + R"(","level":")" + std::string{name(line.level)} + R"(","message":)" +
+              in_quotes(line.message);
+  for (auto const& [key, value] : line.fields) text += "," + in_quotes(key) + ":" + in_quotes(value);
+  return text + "}\n";
 }
 
 outbox::log_function log_to(outbox::log_form form, outbox::log_level least) {
-  return [form, least](outbox::log_level level, std::string_view message) {
-    if (level < least) return;
+  if (form == outbox::log_form::journal) return outbox::log_to_journal({.least = least});
+  auto const line_of = form == outbox::log_form::json ? json_line : logfmt_line;
+  return [line_of, least](outbox::log_line const& line) {
+    if (line.level < least) return;
     auto const now = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
-    auto const line = log_line(form, level, message, now);
-    static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
+    auto const text = line_of(line, now);
+    static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size()));
   };
 }
 

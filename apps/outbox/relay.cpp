@@ -13,6 +13,7 @@
 
 #include "health_server.hpp"
 #include "log_lines.hpp"
+#include "relay_metrics.hpp"
 #include "service_manager.hpp"
 
 namespace outbox_tool {
@@ -25,7 +26,9 @@ using std::chrono::milliseconds;
 /// The nodes and sinks of one configuration, running.
 class generation {
  public:
-  generation(outbox::config const& c, outbox::log_function const& log) : running_{c.open({.log = log})} {
+  generation(outbox::config const& c, outbox::log_function const& log, relay_metrics& figures)
+      : running_{c.open({.log = log, .metrics_for = [&](auto const& table) { return figures.of_table(table); }})},
+        shown_{figures.watch(running_)} {
     for (auto& [label, n] : running_.nodes) n.start();
   }
   generation(generation const&) = delete;
@@ -77,6 +80,7 @@ class generation {
 
  private:
   outbox::config::opened running_;
+  std::shared_ptr<void> shown_;  ///< In `/metrics`.
 };
 
 /// The signals of a daemon, which only the main thread takes.
@@ -110,13 +114,13 @@ class relay {
  public:
   relay(std::string file, outbox::config const& c)
       : file_{std::move(file)}, log_{log_to(c.relay().form, c.relay().least)} {
-    current_ = std::make_shared<generation>(c, log_);
+    current_ = std::make_shared<generation>(c, log_, figures_);
     serve_health(c.relay().http);
   }
 
   int run(signals const& from) {
     tell_service_manager("READY=1\nSTATUS=delivering");
-    log_(log_level::info, "the relay runs");
+    say(log_level::info, "the relay runs");
     while (true) {
       int const s = from.wait(beat_.value_or(milliseconds{60'000}));
       give_sign_of_life();
@@ -126,6 +130,8 @@ class relay {
   }
 
  private:
+  void say(log_level level, std::string_view message) const { log_({.level = level, .message = message}); }
+
   void give_sign_of_life() const {
     if (beat_) tell_service_manager("WATCHDOG=1");
   }
@@ -134,8 +140,12 @@ class relay {
     if (listen == listens_on_) return;
     std::unique_ptr<health_server> next;
     if (!listen.empty()) {
-      next = std::make_unique<health_server>(listen, [this] { return current()->health(); });
-      log_(log_level::info, "readiness is at port " + std::to_string(next->port()) + ", path /readyz");
+      next = std::make_unique<health_server>(
+          listen, [this] { return current()->health(); },
+          [this] {
+            return metrics_report{figures_.text(), figures_.content_type()};
+          });
+      say(log_level::info, "readiness is at port " + std::to_string(next->port()) + ", path /readyz");
     }
     health_ = std::move(next);
     listens_on_ = listen;
@@ -152,7 +162,7 @@ class relay {
     try {
       auto const c = outbox::config::read({.file = file_});
       auto log = log_to(c.relay().form, c.relay().least);
-      auto next = std::make_shared<generation>(c, log);
+      auto next = std::make_shared<generation>(c, log, figures_);
       serve_health(c.relay().http);
       log_ = std::move(log);
       {
@@ -161,34 +171,35 @@ class relay {
       }
       auto const ended = std::async(std::launch::async, [&] { return next->stop(); });
       while (ended.wait_for(beat_.value_or(milliseconds{60'000})) != std::future_status::ready) give_sign_of_life();
-      log_(log_level::info, "the configuration was read again and is in use");
+      say(log_level::info, "the configuration was read again and is in use");
     } catch (outbox::config_error const& e) {
-      for (auto const& p : e.problems()) log_(log_level::error, "the configuration stays as it was: " + p);
+      for (auto const& p : e.problems()) say(log_level::error, "the configuration stays as it was: " + p);
     } catch (std::exception const& e) {
-      log_(log_level::error, std::string{"the configuration stays as it was: "} + e.what());
+      say(log_level::error, std::string{"the configuration stays as it was: "} + e.what());
     }
     tell_service_manager("READY=1\nSTATUS=delivering");
   }
 
   int drain(signals const& from) {
     tell_service_manager("STOPPING=1\nSTATUS=draining");
-    log_(log_level::info, "stopping: what was begun is finished first; a second signal ends the relay at once");
+    say(log_level::info, "stopping: what was begun is finished first; a second signal ends the relay at once");
     auto ended = std::async(std::launch::async, [g = current()] { return g->stop(); });
     while (ended.wait_for(milliseconds{0}) != std::future_status::ready) {
       int const s = from.wait(milliseconds{20});
       give_sign_of_life();
       if (s == SIGTERM || s == SIGINT) {
-        log_(log_level::warning, "a second signal: ending at once; what was under way will be delivered again");
+        say(log_level::warning, "a second signal: ending at once; what was under way will be delivered again");
         std::_Exit(exit_failed);
       }
     }
-    log_(ended.get() ? log_level::info : log_level::warning, "the relay has stopped");
+    say(ended.get() ? log_level::info : log_level::warning, "the relay has stopped");
     return exit_good;
   }
 
   std::string const file_;
   std::optional<milliseconds> const beat_ = watchdog_interval();
   outbox::log_function log_;
+  relay_metrics figures_;
   mutable std::mutex mutex_;
   std::shared_ptr<generation> current_;
   std::string listens_on_;

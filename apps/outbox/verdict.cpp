@@ -95,6 +95,7 @@ verdict judge(evidence const& e, limits const& l) {
   std::string problems;
   if (t.due > 0 && alone) {
     v.what = verdict::level::stalled;
+    v.time_to_drain.reset();  // what was, before the nodes went
     v.since = t.last_ended && *t.last_ended > *t.due_since ? t.last_ended : t.due_since;
     join(problems, "no live node delivers from this table; " + waiting_text(t));
   } else if (late) {
@@ -115,7 +116,7 @@ verdict judge(evidence const& e, limits const& l) {
     v.what = std::max(v.what, verdict::level::degraded);
     if (!v.since) v.since = t.last_dead;
     join(problems, counted(t.dead, t.limit, "event is", "events are") + " DEAD" +
-                       (t.last_dead ? ", the last since " + duration_text(t.at - *t.last_dead) : ""));
+                       (t.last_dead ? ", the last since " + clock_text(*t.last_dead) : ""));
   }
   if (v.what == verdict::level::healthy) {
     auto const rate = static_cast<std::uint64_t>(std::llround(v.rate.per_minute));

@@ -46,10 +46,10 @@ http_reply ready(outbox::node const& box) {
 // Passes the node's lines to the log of the service. It has a lock because every node that uses it calls it.
 class journal {
  public:
-  void add(outbox::log_level level, std::string_view message) {
-    if (level == outbox::log_level::debug) return;
+  void add(outbox::log_line const& line) {
+    if (line.level == outbox::log_level::debug) return;
     std::lock_guard const lock{mutex_};
-    lines_.push_back(std::string{outbox::name(level)} + " " + std::string{message});
+    lines_.push_back(std::string{outbox::name(line.level)} + " " + line.text());
   }
   [[nodiscard]] std::size_t size() const {
     std::lock_guard const lock{mutex_};
@@ -69,7 +69,7 @@ outbox::multi_node_options worker(std::shared_ptr<outbox::store> store, outbox::
   options.stop_queued = outbox::stop_queued::release;  // the other nodes take over queued events at once
   options.stop_timeout = 20s;                          // shorter than the grace period of the supervisor
   options.purge = outbox::purge_options{.keep = 72h};  // without it the table only grows
-  options.log = [&lines](outbox::log_level level, std::string_view text) { lines.add(level, text); };
+  options.log = [&lines](outbox::log_line const& line) { lines.add(line); };
   return options;
 }
 
@@ -235,8 +235,8 @@ void codecs() {
 
 // ---- hooks-and-interceptors.md
 
-// The trace that the current thread works for; a tracing library has something like it.
-thread_local std::string current_trace;
+// The user that the current thread works for.
+thread_local std::string current_user;
 
 // The same event with one header more.
 outbox::event with_header(outbox::event const& e, std::string const& name, std::string value) {
@@ -245,11 +245,11 @@ outbox::event with_header(outbox::event const& e, std::string const& name, std::
   return outbox::event::restore(std::move(record));  // the node checks its limits again
 }
 
-// Adds the current trace to every event, and counts what was committed. Every thread that writes calls it.
-class trace_writer final : public outbox::writer_hook {
+// Adds the current user to every event, and counts what was committed. Every thread that writes calls it.
+class user_writer final : public outbox::writer_hook {
  public:
   std::vector<outbox::event> before_write(std::vector<outbox::event> events) override {
-    for (auto& e : events) e = with_header(e, "traceparent", current_trace);
+    for (auto& e : events) e = with_header(e, "user", current_user);
     return events;
   }
   void after_commit(std::span<outbox::event const> events) override { committed += events.size(); }
@@ -268,34 +268,45 @@ class feature_switch final : public outbox::writer_hook {
   std::atomic<bool> on = false;
 };
 
-// Makes the trace of an event current while its listener runs. Several workers call it at once.
-class trace_listener final : public outbox::interceptor {
+// Makes a user the current one of a thread, until it is destroyed on that thread.
+class user_scope {
  public:
-  void before(outbox::delivery const& d) override {
+  explicit user_scope(std::string user) : before_{std::exchange(current_user, std::move(user))} {}
+  user_scope(user_scope const&) = delete;
+  user_scope& operator=(user_scope const&) = delete;
+  ~user_scope() { current_user = before_; }
+
+ private:
+  std::string before_;
+};
+
+// Makes the user of an event the current one while its listener runs. Several workers call it at once.
+class user_listener final : public outbox::interceptor {
+ public:
+  std::shared_ptr<void> around(outbox::delivery const& d) override {
     auto const& headers = d.event.headers();
-    auto const found = headers.find("traceparent");
-    current_trace = found == headers.end() ? std::string{} : found->second;
+    auto const found = headers.find("user");
+    return std::make_shared<user_scope>(found == headers.end() ? std::string{} : found->second);
   }
-  void after(outbox::delivery const&, outbox::result const&) override { current_trace.clear(); }
 };
 
 void hooks_around_writes() {
   fixture t;
-  auto const hook = std::make_shared<trace_writer>();
+  auto const hook = std::make_shared<user_writer>();
   outbox::listeners listeners;
   std::string seen;
-  listeners.on("order.placed", [&seen](outbox::delivery const&) { seen = current_trace; });
+  listeners.on("order.placed", [&seen](outbox::delivery const&) { seen = current_user; });
   auto options = t.options(std::move(listeners));
   options.hook = hook;
-  options.interceptors.push_back(std::make_shared<trace_listener>());
+  options.interceptors.push_back(std::make_shared<user_listener>());
   auto box = outbox::single_node(std::move(options));
   box.run_until_idle();
-  current_trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-  std::string const written = current_trace;
-  t.write(box, "order.placed", "a");
-  current_trace.clear();
+  {
+    user_scope const request{"ada"};
+    t.write(box, "order.placed", "a");
+  }
   box.run_until_idle();
-  check(seen == written && current_trace.empty(), "the listener continues the trace of the writer");
+  check(seen == "ada" && current_user.empty(), "the listener works for the user of the writer");
   check(hook->committed == 1, "after_commit was called");
 
   auto const gate = std::make_shared<feature_switch>();

@@ -233,6 +233,18 @@ void dead_events() {
   check(tool.count() == 0, "a store is enough to look");
 }
 
+void cancelled_events() {
+  fixture t;
+  bank const b;
+  auto box = outbox::single_node(t.options(payments(b)));
+  box.run_until_idle();
+  t.write(box, "payment.requested", "01KA5QYV3N9E0R6T4B2M8C7WXD");
+  for (auto const* id : {"m1", "m2"}) t.write(box, "mail.newsletter", id);
+  box.cancel("01KA5QYV3N9E0R6T4B2M8C7WXD", "ordered by mistake");               // one event
+  box.cancel({.event_type = "mail.newsletter"}, "the campaign is called off");  // all that are pending
+  check(box.run_until_idle() == 0 && box.dead_events().count() == 3, "none of them is delivered");
+}
+
 void pauses() {
   fixture t;
   bank const b;
@@ -268,6 +280,7 @@ void many_payments_and_mails() {
 void retries_and_dead_letters() {
   results_and_exceptions();
   dead_events();
+  cancelled_events();
   pauses();
   many_payments_and_mails();
   std::printf("retries-and-dead-letters: counted, replayed, paused\n");

@@ -80,8 +80,9 @@ address parse_address(std::string const& listen) {
 }  // namespace
 
 struct http_api::state {
-  state(order_book& b, outbox::writer w, std::function<outbox::node_health()> h)
-      : book{b}, writer{std::move(w)}, health{std::move(h)} {}
+  state(order_book& b, outbox::writer w, std::function<outbox::node_health()> h,
+        std::shared_ptr<outbox::prometheus::registry const> f)
+      : book{b}, writer{std::move(w)}, health{std::move(h)}, figures{std::move(f)} {}
 
   void configure();
   void add_routes();
@@ -93,6 +94,7 @@ struct http_api::state {
   order_book& book;
   outbox::writer writer;
   std::function<outbox::node_health()> health;
+  std::shared_ptr<outbox::prometheus::registry const> figures;
   httplib::Server server;
   int port = 0;
   std::atomic<bool> ended = false;
@@ -129,6 +131,8 @@ void http_api::state::add_routes() {
   server.Get("/orders", [this](request const& q, response& r) { list(q, r); });
   server.Get(R"(/orders/(\d{1,18}))", [this](request const& q, response& r) { show(q, r); });
   server.Get("/healthz", [this](request const&, response& r) { show_health(r); });
+  server.Get("/metrics",
+             [this](request const&, response& r) { r.set_content(figures->text(), outbox::prometheus::content_type); });
 }
 
 void http_api::state::place(httplib::Request const& q, httplib::Response& r) {
@@ -161,8 +165,9 @@ void http_api::state::show_health(httplib::Response& r) {
 }
 
 http_api::http_api(std::string const& listen, order_book& book, outbox::writer writer,
-                   std::function<outbox::node_health()> health)
-    : state_{std::make_unique<state>(book, std::move(writer), std::move(health))} {
+                   std::function<outbox::node_health()> health,
+                   std::shared_ptr<outbox::prometheus::registry const> figures)
+    : state_{std::make_unique<state>(book, std::move(writer), std::move(health), std::move(figures))} {
   auto const at = parse_address(listen);
   state_->configure();
   state_->add_routes();

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <outbox/node.hpp>
+#include <outbox/prometheus.hpp>
 #include <outbox/writer.hpp>
 #include <string>
 
@@ -17,6 +18,7 @@ namespace order_service {
 ///     GET  /orders?limit=20  the newest orders first
 ///     GET  /orders/17        one order
 ///     GET  /healthz          200, or 503 with the reason
+///     GET  /metrics          the figures of the node, for Prometheus
 ///
 /// What is wrong with a request is said as {"error":{"field":"cents","message":"…"}}, with status 400, 404, 413, 415 or
 /// 422. 503 means that the database does not answer: nothing was written, unless the message says that this is unknown.
@@ -24,7 +26,7 @@ class http_api {
  public:
   /// `listen` is "address:port"; port 0 takes any that is free. Throws `outbox::error` (invalid_option) about `listen`.
   http_api(std::string const& listen, order_book& book, outbox::writer writer,
-           std::function<outbox::node_health()> health);
+           std::function<outbox::node_health()> health, std::shared_ptr<outbox::prometheus::registry const> figures);
   http_api(http_api const&) = delete;
   http_api& operator=(http_api const&) = delete;
 

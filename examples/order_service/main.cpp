@@ -11,6 +11,7 @@
 #include <outbox/config.hpp>
 #include <outbox/open_store.hpp>
 #include <outbox/outbox.hpp>
+#include <outbox/prometheus.hpp>
 
 #include "http_api.hpp"
 #include "orders.hpp"
@@ -52,22 +53,24 @@ outbox::result ship(order_book& book, outbox::delivery const& d) {
 }
 
 // The file says where events go: to the listener "shipping", to Kafka, to a file. It need not say where they are.
-outbox::node node_from_file(settings const& s, order_book& book) {
+outbox::node node_from_file(settings const& s, order_book& book, std::shared_ptr<outbox::metrics> figures) {
   // store.url: orders and events are in the same database. No other thread runs yet.
   ::setenv("OUTBOX_STORE__URL", s.db.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
   outbox::config_extras extras;
   extras.listeners["shipping"] = [&book](outbox::delivery const& d, outbox::completion answer) {
     answer(ship(book, d));
   };
+  extras.metrics = std::move(figures);
   return outbox::node_from_config(s.config, std::move(extras));
 }
 
 // One process works on a SQLite file; any number of instances share a database on a server.
-outbox::node node_in_process(settings const& s, order_book& book) {
+outbox::node node_in_process(settings const& s, order_book& book, std::shared_ptr<outbox::metrics> figures) {
   outbox::listeners listeners;
   listeners.on(order_placed::event_type, [&book](outbox::delivery const& d) { return ship(book, d); },
                {.name = "shipping"});
   outbox::node_options options{.store = outbox::open_store(s.db), .listeners = std::move(listeners)};
+  options.metrics = std::move(figures);
   bool const alone = s.db.starts_with("sqlite:");
   return alone ? outbox::single_node(std::move(options)) : outbox::multi_node(std::move(options));
 }
@@ -75,10 +78,13 @@ outbox::node node_in_process(settings const& s, order_book& book) {
 int serve(settings const& s) {
   end_signals const signals;
   auto const book = open_order_book(s.db);  // outlives the node, whose listener uses it
-  auto node = s.config.empty() ? node_in_process(s, *book) : node_from_file(s, *book);
+  auto const figures = std::make_shared<outbox::prometheus::registry>();
+  auto exporter = figures->exporter({.table = "orders"});
+  auto node =
+      s.config.empty() ? node_in_process(s, *book, std::move(exporter)) : node_from_file(s, *book, std::move(exporter));
   node.start();
   {
-    http_api const api{s.listen, *book, node.writer(), [&node] { return node.health(); }};
+    http_api const api{s.listen, *book, node.writer(), [&node] { return node.health(); }, figures};
     std::printf("order_service listens on port %d\n", api.port());
     std::fflush(stdout);
     signals.wait();

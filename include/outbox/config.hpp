@@ -57,13 +57,24 @@ struct config_source {
 
 /// What an application adds to its configuration.
 struct config_extras {
-  std::map<std::string, named_listener> listeners{};  ///< By the name that `routes.listener` gives.
-  log_function log = log_to_stderr;                   ///< Where the lines of nodes, stores and sinks go.
-  std::shared_ptr<outbox::v0::metrics> metrics{};     ///< Where the counters of all nodes go. Default: nowhere.
+  std::map<std::string, named_listener> listeners{};         ///< By the name that `routes.listener` gives.
+  log_function log = log_to_stderr;                          ///< Where the lines of nodes, stores and sinks go.
+  std::shared_ptr<outbox::v0::metrics> metrics{};            ///< Where the counters of all nodes go. Default: nowhere.
+  std::shared_ptr<writer_hook> hook{};                       ///< The hook of all nodes. Default: none.
+  std::vector<std::shared_ptr<interceptor>> interceptors{};  ///< Those of all nodes. Default: none.
+
+  /// Where the figures of the node of one table go, for a configuration with several; then `metrics` is not used.
+  /// Called once for each table when the configuration is opened, with its label; a table without a label has the name
+  /// that its store gives it. No name is given twice.
+  std::function<std::shared_ptr<outbox::v0::metrics>(std::string const& table)> metrics_for{};
 };
 
-/// How the lines of a log look: `time=… level=info message="…"`, or a JSON object per line.
-enum class log_form { logfmt, json };
+/// How the lines of a log look.
+enum class log_form {
+  logfmt,   ///< `time=… level=info message="…" node=orders`, on standard error.
+  json,     ///< A JSON object per line, on standard error.
+  journal,  ///< Entries with fields, by `log_to_journal`.
+};
 
 /// How a program that runs a configuration behaves; `outbox relay` is one.
 struct relay_settings {
@@ -112,6 +123,9 @@ class OUTBOX_CONFIG_EXPORT config {
   struct opened {
     std::vector<std::pair<std::string, node>> nodes{};  ///< With the names of their tables in the configuration.
     std::vector<std::shared_ptr<sink>> sinks{};         ///< All that the configuration names.
+
+    /// The stores of the nodes, in the same order, with the names that `metrics_for` was called with.
+    std::vector<std::pair<std::string, std::shared_ptr<store>>> stores{};
   };
 
   /// Opens the stores and sinks and makes the nodes. Throws `error`: that of a store, or of an option.

@@ -1,4 +1,4 @@
-// Hooks around writing and delivering, for audit and tracing.
+// Hooks around writing and delivering, for audit and measurements. `outbox/trace.hpp` has those for traces.
 #pragma once
 
 #include <functional>
@@ -57,7 +57,14 @@ class OUTBOX_CORE_EXPORT interceptor {
   /// exception is treated as its result.
   virtual void before(delivery const& /*d*/) {}
 
+  /// Called in the same order, after every `before` and just before the listener, on the same thread. Returns an object
+  /// that is destroyed on this thread as soon as the listener's function has returned, in reverse order and ahead of
+  /// `after`: for what belongs to a thread, such as the active span. Null: nothing. If it throws, the listener is not
+  /// called and the exception is treated as its result. Not called for listeners that take batches.
+  [[nodiscard]] virtual std::shared_ptr<void> around(delivery const& /*d*/) { return nullptr; }
+
   /// Called in reverse order, with the result. An exception is logged and not propagated.
+  /// After an asynchronous listener it may run on another thread than `before`.
   virtual void after(delivery const& /*d*/, result const& /*r*/) {}
 };
 

@@ -34,6 +34,11 @@ struct node_counters {
   std::uint64_t store_errors = 0;  ///< Failed requests of the node's own threads.
   std::uint64_t isolated = 0;      ///< Rows that could not be claimed; the node goes on without them.
   std::uint64_t own_rows_reclaimed = 0;  ///< Claims that returned a row the node still held: the store's clock jumped.
+  std::uint64_t maybe_duplicates = 0;    ///< Calls of listeners with `delivery::maybe_duplicate`.
+
+  /// Transactions in which the node's own threads wrote to the store: claims that found rows, settlements, renewals,
+  /// releases, heartbeats, purges. Reads and claims that found nothing are not among them.
+  std::uint64_t commits = 0;
 };
 
 /// What a node counts for a monitoring system. The meaning is that of the field of `node_counters` with the same name.
@@ -54,6 +59,8 @@ enum class counter {
   late_results,
   store_errors,
   isolated,
+  maybe_duplicates,
+  commits,
 };
 
 /// What a node measures now and then.
@@ -62,12 +69,20 @@ enum class gauge {
   cold_queue_depth,  ///< Rows in the cold queue.
   oldest_lag_ms,     ///< How long the first due row had been due at the last claim, in milliseconds.
   held,              ///< Events in the node: queued, running or waiting to be settled.
+  healthy,           ///< 1 if the node runs and is healthy, as `node::health()` says; else 0.
+  active,            ///< 1 if the node runs and delivers; 0 if it stands by for another node or was stopped.
 };
 
-/// What a node measures for each event, in seconds.
+/// What a node measures again and again: seconds, except `settle_batch_rows`.
 enum class histogram {
   delivery_seconds,  ///< How long the call of a listener took, whatever its result.
-  lag_seconds,  ///< How old an event was when its listener returned `done`: since `occurred_at`, or since it was due.
+  lag_seconds,  ///< How old an event was when its listener returned `done`: since `occurred_at` or since it was due.
+  hot_wait_seconds,   ///< From the commit of an event on the hot path until a worker called its listener.
+  cold_wait_seconds,  ///< From the reply of the claim of an event until a worker called its listener.
+  settle_seconds,     ///< From the result of a listener until its settlement was durable.
+  settle_batch_rows,  ///< The number of rows that were settled together. It has no route.
+  pool_wait_seconds,  ///< How long a request waited because every connection of the store's pool was in use. It has no
+                      ///< route. Requests that found a free connection are not in it.
 };
 
 /// The dotted name without its prefix: "enqueue.hot", "dispatch.success", "queue.hot.depth", …
@@ -89,16 +104,23 @@ enum class histogram {
 [[nodiscard]] OUTBOX_CORE_EXPORT std::span<gauge const> all_gauges() noexcept;
 [[nodiscard]] OUTBOX_CORE_EXPORT std::span<histogram const> all_histograms() noexcept;
 
-/// Receives the figures of a node. The node's own threads call it, never `write()` or a commit.
+/// Receives the figures of a node. The node's own threads call it, and the thread that stops the node; never `write()`
+/// or a commit.
 ///
-/// A node makes one call of `add`, `add_for_route` and `set` at a time. Its workers call `observe` at the same time, so
-/// `observe` must be thread-safe. The node keeps the object alive. No function may throw or block for long.
+/// A node makes one call of `add`, `add_for_route` and `set` at a time. Its threads call `observe` at the same time, so
+/// `observe` must be thread-safe. The node keeps the object alive. No function may block for long.
 class OUTBOX_CORE_EXPORT metrics {
  public:
   metrics() = default;
   metrics(metrics const&) = delete;
   metrics& operator=(metrics const&) = delete;
   virtual ~metrics();
+
+  /// A node that uses this object is being made, and these are the names of its routes, without repetition. They are
+  /// the only ones that the node will name, besides the empty one for events without a listener. Called before any
+  /// other function, so that everything can be allocated here. What it throws is thrown by the function that makes the
+  /// node. Default: does nothing.
+  virtual void attach(std::span<std::string const> routes);
 
   /// `c` has grown by `n`, which is positive.
   virtual void add(counter c, std::uint64_t n) noexcept = 0;
@@ -111,8 +133,9 @@ class OUTBOX_CORE_EXPORT metrics {
   /// `g` is `value` now.
   virtual void set(gauge g, std::int64_t value) noexcept = 0;
 
-  /// One event of a route took `seconds`, by the node's clock. Default: does nothing.
-  virtual void observe(histogram h, double seconds, std::string_view route) noexcept;
+  /// `h` was `value` once: seconds by the node's clock, or rows. `route` is empty for events without a listener, and
+  /// for a histogram that has no route. Default: does nothing.
+  virtual void observe(histogram h, double value, std::string_view route) noexcept;
 };
 
 }  // namespace outbox::inline v0

@@ -19,6 +19,8 @@
 #include <outbox/result.hpp>
 #include <outbox/retry.hpp>
 #include <outbox/store.hpp>
+#include <outbox/system_log.hpp>
+#include <outbox/trace.hpp>
 #include <outbox/transaction.hpp>
 #include <outbox/tx_context.hpp>
 #include <outbox/version.hpp>

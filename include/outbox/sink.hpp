@@ -137,9 +137,9 @@ struct publish_options {
 /// Makes a message of an event by the rules of a route. Thread-safe.
 ///
 /// The headers are, in this order: `event_id`, `event_type`, `aggregate_type`, `aggregate_id`, `tenant`, `occurred_at`
-/// and `content_type`, those of them that the event has; then the event's own headers, `traceparent` among them; then
-/// those of the route. `occurred_at` is RFC 3339 in UTC with microseconds. An event's own header that has one of these
-/// names is left out.
+/// and `content_type`, those of them that the event has; then the event's own headers; then those of the route. The
+/// context of a trace goes on under the names `traceparent` and `tracestate`, if it is valid. `occurred_at` is RFC 3339
+/// in UTC with microseconds. An event's own header that has one of our names is left out.
 class OUTBOX_SINKS_EXPORT envelope {
  public:
   /// Throws `error` (invalid_option) that names the field and what is wrong with its template.

@@ -159,7 +159,8 @@ void check_timeout(table_data const& t, route_data const& r, std::chrono::millis
 
 node make_node(table_data const& t, std::shared_ptr<store> s, listeners l, config_extras const& with) {
   if (t.runs == mode::writer_only) {
-    return writer_only({.store = std::move(s), .limits = t.node.limits, .purge = t.age_purge, .log = with.log});
+    return writer_only(
+        {.store = std::move(s), .limits = t.node.limits, .hook = with.hook, .purge = t.age_purge, .log = with.log});
   }
   if (t.runs == mode::ordered) {
     ordered_options o{.store = std::move(s),
@@ -175,6 +176,8 @@ node make_node(table_data const& t, std::shared_ptr<store> s, listeners l, confi
                       .log = with.log,
                       .metrics = with.metrics};
     o.purge = t.node.purge;
+    o.hook = with.hook;
+    o.interceptors = with.interceptors;
     return ordered(std::move(o));
   }
   node_options o;
@@ -194,6 +197,8 @@ node make_node(table_data const& t, std::shared_ptr<store> s, listeners l, confi
   o.stop_queued = t.node.stop_queued;
   o.log = with.log;
   o.metrics = with.metrics;
+  o.hook = with.hook;
+  o.interceptors = with.interceptors;
   o.purge = t.node.purge;
   return t.runs == mode::single_node ? single_node(std::move(o)) : multi_node(std::move(o));
 }
@@ -406,6 +411,21 @@ schema_state config::schema_of_table(std::string_view label) const {
   return schema_of(t.url);
 }
 
+namespace {
+
+// The label of a table or, if it has none, what its store calls it; with a number if that was given before.
+std::string name_in(config::opened const& so_far, table_data const& t, store const& s) {
+  auto const name = t.label.empty() ? std::string{s.capabilities().table} : t.label;
+  auto const taken = [&](std::string const& one) {
+    return std::ranges::any_of(so_far.stores, [&](auto const& other) { return other.first == one; });
+  };
+  auto unique = name;
+  for (int n = 2; taken(unique); ++n) unique = name + " " + std::to_string(n);
+  return unique;
+}
+
+}  // namespace
+
 config::opened config::open(config_extras with) const {
   opened all;
   open_sinks by_name;
@@ -422,8 +442,10 @@ config::opened config::open(config_extras with) const {
         add_listener(l, r, publish(by_name.at(r.sink), r.message));
       }
     }
-    all.nodes.emplace_back(t.label,
-                           make_node(t, open_store(t.url, {.log = with.log, .layout = t.layout}), std::move(l), with));
+    auto s = open_store(t.url, {.log = with.log, .layout = t.layout});
+    all.stores.emplace_back(name_in(all, t, *s), s);
+    if (with.metrics_for) with.metrics = with.metrics_for(all.stores.back().first);
+    all.nodes.emplace_back(t.label, make_node(t, std::move(s), std::move(l), with));
   }
   return all;
 }

@@ -268,7 +268,8 @@ void describe(R& r, relay_settings& s) {
                                                  {"info", log_level::info},
                                                  {"warning", log_level::warning},
                                                  {"error", log_level::error}};
-  static constexpr choice<log_form> forms[] = {{"logfmt", log_form::logfmt}, {"json", log_form::json}};
+  static constexpr choice<log_form> forms[] = {
+      {"logfmt", log_form::logfmt}, {"json", log_form::json}, {"journal", log_form::journal}};
   r.section("log", [&](auto& inside) {
     inside.one_of("level", s.least, levels);
     inside.one_of("format", s.form, forms);

@@ -110,6 +110,9 @@ class mysql_layout_store final : public sql::layout_store {
     with_reader([&](sql::connection& c) { at = c.ask<instant>("SELECT utc_timestamp(6)").value_or(instant{}); });
     return at;
   }
+  spi::subscription on_wait(std::function<void(std::chrono::nanoseconds)> callback) override {
+    return pool_.on_wait(std::move(callback));
+  }
 
  protected:
   void with_writer(work const& f) override {
@@ -173,7 +176,7 @@ std::shared_ptr<store> open_layout(std::string const& url, options o) {
   auto const at = l.table.find('.');
   auto const database = l.table.substr(0, at);
   auto const table = l.table.substr(at + 1);
-  o.log = core::limited(std::move(o.log), "the store of " + l.table + ": ");
+  o.log = core::limited(std::move(o.log), "the store of " + l.table, {{"table", l.table}});
   driver d{c.get()};
   auto const columns = shape_of(d, l, database, table);
   table_identity to{table, database, d.ask<std::string>(server_identity).value_or(""), true};

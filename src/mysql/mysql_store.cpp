@@ -126,6 +126,9 @@ class mysql_store final : public sql::set_store {
 
   spi::subscription on_change(std::function<void()> /*callback*/) override { return {}; }
   void hint() noexcept override {}
+  spi::subscription on_wait(std::function<void(std::chrono::nanoseconds)> callback) override {
+    return pool_.on_wait(std::move(callback));
+  }
 
  protected:
   void with_connection(work const& f) override {
@@ -409,16 +412,17 @@ std::shared_ptr<store> open(std::string const& url, options o) {
   auto c = o.migrate ? how.open_for_changes(o.timeout) : how.open(o.timeout);
   auto const s = look_at_server(c.get());
   auto const database = resolve_database(c.get(), o);
-  o.log = core::limited(std::move(o.log), "the store of " + database + "." + o.table + ": ");
+  auto const full_name = database + "." + o.table;
+  o.log = core::limited(std::move(o.log), "the store of " + full_name, {{"table", full_name}});
   if (o.migrate) {
     for (auto const& w : migrate_connection(c.get(), o, database, s).warnings) {
-      if (o.log) o.log(log_level::warning, w);
+      if (o.log) o.log({log_level::warning, w});
     }
   }
   table_identity const to{o.table, database, check_schema(c.get(), o.table, database)};
   driver d{c.get()};
   for (auto const& f : look_at_settings(d, s)) {
-    if (o.log && f.level != spi::finding::severity::note) o.log(log_level::warning, f.text);
+    if (o.log && f.level != spi::finding::severity::note) o.log({log_level::warning, f.text});
   }
   auto lock = lock_name(d, "dispatch", to.id + "/" + database + "." + o.table);
   how.expect(sql::with_table("outbox_meta", o.table, database, '`'), to.id);

@@ -99,6 +99,9 @@ class postgres_layout_store final : public sql::layout_store {
     with_reader([&](sql::connection& c) { at = c.ask<instant>("SELECT clock_timestamp()").value_or(instant{}); });
     return at;
   }
+  spi::subscription on_wait(std::function<void(std::chrono::nanoseconds)> callback) override {
+    return pool_.on_wait(std::move(callback));
+  }
 
  protected:
   void with_writer(work const& f) override {
@@ -174,7 +177,7 @@ std::shared_ptr<store> open_layout(std::string const& connection, options o) {
   auto l = *o.layout;
   if (l.table.find('.') == std::string::npos) l.table = resolve_schema(c.get(), o) + "." + l.table;
   auto const table = sql::quoted_table(l, '"');
-  o.log = core::limited(std::move(o.log), "the store of " + l.table + ": ");
+  o.log = core::limited(std::move(o.log), "the store of " + l.table, {{"table", l.table}});
   driver d{c.get(), prepared::once, o.timeout};
   bool const zoned = has_zone(d, l, table);
   auto const ask = identity_sql(table);

@@ -84,6 +84,9 @@ class postgres_store final : public sql::set_store {
   void hint() noexcept override {
     if (wake_) wake_->say();
   }
+  spi::subscription on_wait(std::function<void(std::chrono::nanoseconds)> callback) override {
+    return pool_.on_wait(std::move(callback));
+  }
 
  protected:
   void with_connection(work const& f) override {
@@ -247,7 +250,7 @@ std::size_t postgres_store::send_release(sql::connection& c, std::span<owner_tok
 
 void postgres_store::warn(std::string const& text) const noexcept {
   try {
-    if (*log_) (*log_)(log_level::warning, text);
+    if (*log_) (*log_)({log_level::warning, text});
   } catch (...) {  // NOLINT(bugprone-empty-catch): logging never harms delivery
   }
 }
@@ -275,8 +278,9 @@ void warn_of_weak_durability(PGconn* c, options const& o) {
   std::string_view const commit = PQgetvalue(r.get(), 0, 0);
   std::string_view const sync = PQgetvalue(r.get(), 0, 1);
   if (commit == "off" || sync == "off") {
-    o.log(log_level::warning, std::string{"the server has "} + (sync == "off" ? "fsync" : "synchronous_commit") +
-                                  " = off: a commit that was delivered may be gone after a power failure");
+    auto const text = std::string{"the server has "} + (sync == "off" ? "fsync" : "synchronous_commit") +
+                      " = off: a commit that was delivered may be gone after a power failure";
+    o.log({log_level::warning, text});
   }
 }
 
@@ -293,10 +297,11 @@ std::shared_ptr<store> open(std::string const& connection, options o) {
   auto const c = how.open(o.timeout);
   bool const pooled = behind_pooler(c.get(), o.timeout);
   auto const schema = resolve_schema(c.get(), o);
-  o.log = core::limited(std::move(o.log), "the store of " + schema + "." + o.table + ": ");
+  auto const full_name = schema + "." + o.table;
+  o.log = core::limited(std::move(o.log), "the store of " + full_name, {{"table", full_name}});
   if (o.migrate) {
     for (auto const& w : migrate_connection(c.get(), o, schema).warnings) {
-      if (o.log) o.log(log_level::warning, w);
+      if (o.log) o.log({log_level::warning, w});
     }
   }
   auto table_id = check_schema(c.get(), o.table, schema);

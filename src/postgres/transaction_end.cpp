@@ -127,10 +127,13 @@ void transaction::state::log_lost_events() const noexcept {
     auto const log = tables[table].log.lock();
     if (events == 0 || !log || !*log) continue;
     try {
-      (*log)(log_level::error,
-             "a postgres::transaction was committed or prepared by SQL on its connection instead of commit(): "
-             "events of table '" +
-                 tables[table].name + "' that had not been sent by then are lost: " + std::to_string(events));
+      auto const number = std::to_string(events);
+      auto const text =
+          "a postgres::transaction was committed or prepared by SQL on its connection instead of commit(): "
+          "events of table '" +
+          tables[table].name + "' that had not been sent by then are lost: " + number;
+      log_field const lost{"lost", number};
+      (*log)({.level = log_level::error, .message = text, .fields = {&lost, 1}});
     } catch (...) {  // NOLINT(bugprone-empty-catch): a log that throws must not harm the caller
     }
   }

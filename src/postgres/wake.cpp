@@ -185,7 +185,7 @@ void wake_line::loop() noexcept {
 
 void wake_line::remark(log_level level, std::string const& text) noexcept {
   try {
-    if (log_) log_(level, text);
+    if (log_) log_({level, text});
   } catch (...) {  // NOLINT(bugprone-empty-catch): a log that throws must not end the thread
   }
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/base/reconnect_pause.hpp"
+#include "sql/wait_signal.hpp"
 
 namespace outbox::inline v0::sql {
 
@@ -58,12 +59,32 @@ class pool {
     give_back(std::move(c), false);
   }
 
+  /// Calls `f` after each wait for a connection that another thread used, on the thread that waited.
+  [[nodiscard]] spi::subscription on_wait(wait_signal::callback f) { return waits_.subscribe(std::move(f)); }
+
  private:
   using steady_clock = std::chrono::steady_clock;
 
+  // Tells of a wait when it is over, however it ended, and when the lock of the pool was released.
+  struct wait_note {
+    wait_note(wait_signal& to, steady_clock::time_point at) : signal{to}, began{at} {}
+    wait_note(wait_note const&) = delete;
+    wait_note& operator=(wait_note const&) = delete;
+    ~wait_note() { over(); }
+    void over() noexcept {
+      if (std::exchange(waited, false)) signal.notify(steady_clock::now() - began);
+    }
+
+    wait_signal& signal;
+    steady_clock::time_point const began;
+    bool waited = false;
+  };
+
   [[nodiscard]] std::unique_ptr<Connection> take() {
+    auto const began = steady_clock::now();
+    wait_note note{waits_, began};
     std::unique_lock lock{mutex_};
-    auto const deadline = steady_clock::now() + timeout_;
+    auto const deadline = began + timeout_;
     while (true) {
       while (!idle_.empty()) {
         auto c = std::move(idle_.back());
@@ -72,6 +93,7 @@ class pool {
         --made_;
       }
       if (made_ < most_) break;
+      note.waited = true;
       if (freed_.wait_until(lock, deadline) == std::cv_status::timeout) {
         throw error{errc::unavailable, "all " + std::to_string(most_) + " connections of the store are in use"};
       }
@@ -84,6 +106,7 @@ class pool {
     }
     ++made_;
     lock.unlock();
+    note.over();
     return make();
   }
 
@@ -131,6 +154,7 @@ class pool {
   factory const connect_;
   std::size_t const most_;
   milliseconds const timeout_;
+  wait_signal waits_;
   std::mutex mutex_;
   std::condition_variable freed_;
   std::vector<std::unique_ptr<Connection>> idle_;

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <iterator>
 #include <mutex>
 #include <outbox/error.hpp>
 #include <outbox/sqlite.hpp>
 
+#include "core/base/log_book.hpp"
 #include "sql/row_store.hpp"
 #include "sql/table_name.hpp"
 #include "sqlite/caller_connection.hpp"
@@ -40,6 +42,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
       throw error::about(errc::store_failure, "connect", "returned a handle to another file than before");
     }
     full_name_ = options_.table + " in " + path;
+    options_.log = core::limited(std::move(options_.log), "the store of " + full_name_, {{"table", full_name_}});
   }
 
   store_capabilities capabilities() const noexcept override {
@@ -172,9 +175,9 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   void warn_of_rows_that_wait(error const& e) noexcept {
     if (mending_failed_.exchange(true) || !options_.log) return;
     try {
-      options_.log(
-          log_level::warning,
-          "table '" + full_name_ + "': rows that another program wrote cannot be put in form and wait: " + e.what());
+      auto const text = std::string{"rows that another program wrote cannot be put in form and wait: "} + e.what();
+      log_field const fields[] = {{"error", e.what()}, {"code", outbox::v0::name(e.code())}};
+      options_.log({.level = log_level::warning, .message = text, .fields = fields});
     } catch (...) {  // NOLINT(bugprone-empty-catch): a log that throws must not stop the claim
     }
   }
@@ -225,6 +228,10 @@ std::shared_ptr<store> open(std::string const& path, options o) {
   {
     patience wait{o.busy_timeout, waiting::in_short_steps};
     if (o.read_only) o.migrate = false;
+    // Without the right to create the table, an empty file would be of no use.
+    if (!o.migrate && !o.connect && !std::filesystem::exists(path)) {
+      throw error{errc::store_failure, "cannot open the outbox in '" + path + "': there is no such file"};
+    }
     auto const db = open_handle(path, o.connect, o.busy_timeout, o.synchronous, o.read_only);
     wait.attach(db.get());
     inside_sqlite const here;

@@ -108,8 +108,8 @@ TYPED_TEST(Operations, WriterOnly) {
   std::vector<std::string> log;
   auto w = writer_only({.store = this->db.shared_store(),
                         .purge = age_purge_options{.keep = 1h, .every = 24h},
-                        .log = [&](log_level level, std::string_view text) {
-                          if (level >= log_level::warning) log.emplace_back(text);
+                        .log = [&](log_line const& line) {
+                          if (line.level >= log_level::warning) log.push_back(line.text());
                         }});
   w.start();
   this->write(w, "a");

@@ -17,7 +17,7 @@ run(${CMAKE_COMMAND} --build ${WORK}/library)
 file(REMOVE_RECURSE ${WORK}/prefix)
 run(${CMAKE_COMMAND} --install ${WORK}/library --prefix ${WORK}/prefix)
 run(${CMAKE_COMMAND} -S ${here}/project -B ${WORK}/consumer ${COMMON} -DHOW=find_package -DPOSTGRES=${POSTGRES}
-  -DMYSQL=${MYSQL} -DCMAKE_PREFIX_PATH=${WORK}/prefix)
+  -DMYSQL=${MYSQL} -DPROMETHEUS=${PROMETHEUS} -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 run(${CMAKE_COMMAND} --build ${WORK}/consumer)
 file(REMOVE ${WORK}/shop.db ${WORK}/shop.db-wal ${WORK}/shop.db-shm)
 run(${WORK}/consumer/consumer ${WORK}/shop.db)

@@ -462,6 +462,22 @@ TEST(Docs, EveryKeyOfAConfigurationIsOnItsPage) {
   EXPECT_EQ(column(rows, 2), defaults);
 }
 
+// The help texts of the verbs are golden files, which another test compares with the tool.
+TEST(Docs, EveryVerbOfTheToolIsOnItsPage) {
+  std::set<std::string> verbs, on_the_page;
+  for (auto const& file : files_below(root() / "tests/fault/tool/golden/help", {".txt"})) {
+    if (file.stem() != "outbox") verbs.insert(file.stem().string());
+  }
+  ASSERT_GT(verbs.size(), 10U);
+  std::string section;
+  for (auto const& line : lines_of(root() / "docs/reference/tool.md")) {
+    if (line.starts_with("## ")) section = line;
+    if (section != "## Verbs" || !line.starts_with("| `")) continue;
+    for (auto const& name : backticked(line.substr(0, line.find(" | ")))) on_the_page.insert(name);
+  }
+  EXPECT_EQ(on_the_page, verbs);
+}
+
 TEST(Docs, MetricsAreComplete) {
   strings counters;
   for (auto const c : outbox::all_counters()) counters.push_back(outbox::full_name(c));
@@ -612,7 +628,7 @@ std::string text(outbox::stop_queued value) {
 }
 
 std::string text(outbox::log_function const& f) {
-  auto const* const target = f.target<void (*)(outbox::log_level, std::string_view)>();
+  auto const* const target = f.target<void (*)(outbox::log_line const&)>();
   return target != nullptr && *target == &outbox::log_to_stderr ? "log_to_stderr" : "another function";
 }
 

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <outbox/config.hpp>
 #include <outbox/memory.hpp>
+#include <outbox/sqlite.hpp>
+#include <outbox/testing.hpp>
 
 #include "support/temporary_directory.hpp"
 #include "support/waiting.hpp"
@@ -216,6 +218,40 @@ TEST(Config, EveryKeyHasADescription) {
   EXPECT_THAT(names, ::testing::IsSupersetOf({"mode", "store.url", "poll.every", "retry.backoff.base", "routes[].topic",
                                               "routes[].retry.max_attempts", "sinks.NAME.type",
                                               "sinks.NAME.properties.NAME", "log.level", "http.listen"}));
+}
+
+TEST(Config, TheLogOfTheRelayHasThreeForms) {
+  for (auto const& [text, form] : std::map<std::string, log_form>{
+           {"logfmt", log_form::logfmt}, {"json", log_form::json}, {"journal", log_form::journal}}) {
+    auto const c = config::read(from(std::string{good} + "[log]\nformat = \"" + text + "\"\n"));
+    EXPECT_EQ(c.relay().form, form) << text;
+  }
+}
+
+TEST(Config, AnApplicationAddsItsHookAndItsInterceptors) {
+  auto const hook = std::make_shared<testing::recording_hook>();
+  auto const seen = std::make_shared<testing::recorder>();
+  temporary_directory dir;
+  for (std::string const mode : {"single_node", "multi_node", "ordered"}) {
+    config_extras const with{.listeners = {{"mine", [](delivery const&, completion answer) { answer(done); }}},
+                             .log = nullptr,
+                             .hook = hook,
+                             .interceptors = {seen}};
+    auto const file = dir / mode;
+    auto const c = config::read(from("mode = \"" + mode + "\"\n[store]\nurl = \"sqlite:" + file +
+                                     "\"\n[[routes]]\nevent_type = \"t\"\nlistener = \"mine\"\n"),
+                                with);
+    auto all = c.open(with);
+    auto& n = all.nodes.front().second;
+    n.run_until_idle();
+    sqlite::connection db{file};
+    sqlite::transaction tx{db};
+    n.writer().write(tx, "t", "1", {.id = mode});
+    tx.commit();
+    n.run_until_idle();
+  }
+  EXPECT_THAT(hook->committed(), ElementsAre("single_node", "multi_node", "ordered"));
+  EXPECT_THAT(seen->ids(), ElementsAre("single_node", "multi_node", "ordered"));
 }
 
 }  // namespace

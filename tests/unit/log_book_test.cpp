@@ -17,14 +17,31 @@ using ::testing::SizeIs;
 
 class LogBook : public ::testing::Test {
  protected:
-  std::vector<std::string> lines;
-  log_book book{[this](log_level, std::string_view text) { lines.emplace_back(text); }, "node 'n': "};
+  std::vector<std::string> lines, fields;
+  log_book book{[this](log_line const& line) {
+                  lines.push_back(line.text());
+                  fields.push_back(line.logfmt());
+                },
+                "node 'n'",
+                {{"node", "n"}}};
   steady_time now{};
 };
 
 TEST_F(LogBook, EveryLineSaysWhoseItIs) {
   book.say(log_level::info, "started", {}, now);
   EXPECT_THAT(lines, ElementsAre("node 'n': started"));
+  EXPECT_THAT(fields, ElementsAre("node=n"));
+}
+
+TEST_F(LogBook, TheFieldsOfALineFollowThoseOfTheNode) {
+  book.say(log_level::error, "event 1 is DEAD", "dead", now, {{"event", "1"}, {"error", "no stock"}});
+  EXPECT_THAT(fields, ElementsAre("node=n event=1 error=\"no stock\""));
+}
+
+TEST_F(LogBook, AMessageIsOneLineWhateverItsTextIs) {
+  book.say(log_level::error, "ERROR: no\r\nLINE 1: SELECT\t\x1b[2J\x7f", {}, now, {{"error", "a\nb"}});
+  EXPECT_THAT(lines, ElementsAre("node 'n': ERROR: no  LINE 1: SELECT  [2J "));
+  EXPECT_THAT(fields, ElementsAre("node=n error=\"a\\u000ab\""));
 }
 
 TEST_F(LogBook, LinesOfOneKindAreLimitedAndTheNextOneCountsThem) {
@@ -35,6 +52,7 @@ TEST_F(LogBook, LinesOfOneKindAreLimitedAndTheNextOneCountsThem) {
   now += 11s;
   book.say(log_level::error, "event 100 is DEAD", "dead", now);
   EXPECT_EQ(lines.back(), "node 'n': event 100 is DEAD (90 lines like this one were left out)");
+  EXPECT_EQ(fields.back(), "node=n left_out=90");
   book.say(log_level::error, "event 101 is DEAD", "dead", now);
   EXPECT_EQ(lines.back(), "node 'n': event 101 is DEAD");
 }
@@ -51,13 +69,14 @@ TEST(LogBookCalls, ALogThatLogsIsNotCalledWithinItself) {
   int deepest = 0;
   std::vector<std::string> lines;
   log_book* self = nullptr;
-  log_book book{[&](log_level level, std::string_view text) {
+  log_book book{[&](log_line const& line) {
                   deepest = std::max(deepest, ++depth);
-                  lines.emplace_back(text);
-                  if (text == "first") self->say(level, "second", {}, {});
+                  lines.push_back(line.text());
+                  if (line.message == "first") self->say(line.level, "second", {}, {});
                   --depth;
                 },
-                ""};
+                "",
+                {}};
   self = &book;
   book.say(log_level::info, "first", {}, {});
   EXPECT_THAT(lines, ElementsAre("first", "second"));
@@ -69,12 +88,13 @@ TEST(LogBookCalls, OneCallAtATimeFromManyThreads) {
   std::atomic<bool> overlapped = false;
   std::atomic<int> lines = 0;
   {
-    log_book book{[&](log_level, std::string_view) {
+    log_book book{[&](log_line const&) {
                     if (inside.fetch_add(1) != 0) overlapped = true;
                     ++lines;
                     --inside;
                   },
-                  ""};
+                  "",
+                  {}};
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&book, t] {
@@ -88,11 +108,12 @@ TEST(LogBookCalls, OneCallAtATimeFromManyThreads) {
 
 TEST(LogBookCalls, ALogThatThrowsIsIgnored) {
   int calls = 0;
-  log_book book{[&](log_level, std::string_view) {
+  log_book book{[&](log_line const&) {
                   ++calls;
                   throw 42;
                 },
-                ""};
+                "",
+                {}};
   book.say(log_level::info, "a", {}, {});
   book.say(log_level::info, "b", {}, {});
   EXPECT_EQ(calls, 2);

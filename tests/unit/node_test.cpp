@@ -219,7 +219,7 @@ TEST_F(Node, I9_NothingIsLoggedOnAWritersThread) {
   std::set<std::thread::id> loggers;
   std::latch gate{1};
   single_node_options o{.store = store_, .workers = 1, .queue = {.hot = 1}};
-  o.log = [&](log_level, std::string_view) {
+  o.log = [&](log_line const&) {
     std::lock_guard const lock{mutex};
     loggers.insert(std::this_thread::get_id());
   };
@@ -345,7 +345,7 @@ TEST_F(Node, ASecondSingleNodeTakesOver) {
 
 TEST_F(Node, ALogThatThrowsIsIgnored) {
   auto o = options();
-  o.log = [](log_level, std::string_view) { throw std::runtime_error{"log is full"}; };
+  o.log = [](log_line const&) { throw std::runtime_error{"log is full"}; };
   auto n = single_node(std::move(o));
   n.start();
   ASSERT_TRUE(eventually([&] { return n.health().active; }));

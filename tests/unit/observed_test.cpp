@@ -62,9 +62,15 @@ struct route_metrics final : metrics {
     counters[{full_name(c), std::string{route}}] += n;
   }
   void set(gauge, std::int64_t) noexcept override {}
-  void observe(histogram h, double seconds, std::string_view route) noexcept override {
-    observed[{full_name(h), std::string{route}}].push_back(seconds);
+  void attach(std::span<std::string const> names) override { routes.assign(names.begin(), names.end()); }
+  void observe(histogram h, double value, std::string_view route) noexcept override {
+    observed[{full_name(h), std::string{route}}].push_back(value);
   }
+  [[nodiscard]] std::vector<double> of(histogram h, std::string const& route = {}) const {
+    auto const found = observed.find({full_name(h), route});
+    return found == observed.end() ? std::vector<double>{} : found->second;
+  }
+  std::vector<std::string> routes;
   std::map<std::pair<std::string, std::string>, std::uint64_t> counters;
   std::map<std::pair<std::string, std::string>, std::vector<double>> observed;
 };
@@ -76,7 +82,7 @@ class Observed : public ::testing::Test {
     o.clock = clock;
     o.metrics = figures;
     o.retry = {.max_attempts = 2, .backoff = {.base = 100ms, .cap = 100ms}};
-    o.log = [this](log_level level, std::string_view text) { log.push_back(log_line(level, text)); };
+    o.log = [this](log_line const& line) { log.push_back(without_source(line)); };
     return o;
   }
   void write(node& n, std::string const& id, std::string const& type = "t", event_options o = {}) {
@@ -138,6 +144,182 @@ TEST_F(Observed, OutcomesAndDurationsHaveTheirRoute) {
   EXPECT_THAT(by_route->observed.at(key{"outbox.lag.seconds", "billing"}), ElementsAre(2.25)) << "not the dead one";
   EXPECT_THAT(by_route->observed.at(key{"outbox.lag.seconds", "shipped"}), ElementsAre(0.0))
       << "another clock runs ahead";
+}
+
+TEST_F(Observed, AMetricsObjectLearnsTheRoutesWhenTheNodeIsMade) {
+  l.on("paid", [](delivery const&) {}, {.name = "billing"});
+  l.on("refunded", [](delivery const&) {}, {.name = "billing"});
+  l.on_any([](delivery const&) {}, {.name = "archive"});
+  auto const by_route = std::make_shared<route_metrics>();
+  auto o = options();
+  o.metrics = by_route;
+  auto const n = single_node(std::move(o));
+  EXPECT_THAT(by_route->routes, ElementsAre("archive", "billing")) << "each name once";
+}
+
+TEST_F(Observed, WaitsForAListenerAreMeasuredByPath) {
+  l.on("t", [&](delivery const&) { clock->advance(1s); }, {.name = "r"});
+  auto const seen = std::make_shared<route_metrics>();
+  auto o = options();
+  o.metrics = seen;
+  auto n = single_node(std::move(o));
+  n.run_until_idle();
+  write(n, "a");
+  clock->advance(20ms);
+  write(n, "b");
+  clock->advance(5ms);
+  n.run_until_idle();
+  EXPECT_THAT(seen->of(histogram::hot_wait_seconds, "r"), ElementsAre(0.025, 1.005)) << "since the commit of each";
+  EXPECT_THAT(seen->of(histogram::cold_wait_seconds, "r"), ElementsAre());
+  auto elsewhere = writer_only({.store = table, .log = nullptr, .clock = clock});
+  write(elsewhere, "c");
+  write(elsewhere, "d");
+  clock->advance(1h);
+  n.run_until_idle();
+  EXPECT_THAT(seen->of(histogram::cold_wait_seconds, "r"), ElementsAre(0, 1)) << "since the claim of both";
+  EXPECT_EQ(seen->of(histogram::hot_wait_seconds, "r").size(), 2U);
+}
+
+TEST_F(Observed, SettlementsAreMeasuredFromTheResultToTheReply) {
+  struct slow_store final : spi::forwarding_store {
+    using forwarding_store::forwarding_store;
+    settle_reply settle(std::span<settlement const> items) override {
+      clock->advance(30ms);
+      return forwarding_store::settle(items);
+    }
+    std::shared_ptr<testing::manual_clock> clock;
+  };
+  auto const slow = std::make_shared<slow_store>(faulty);
+  slow->clock = clock;
+  l.on("t", [&](delivery const&) { clock->advance(1s); }, {.name = "r"});
+  auto const seen = std::make_shared<route_metrics>();
+  auto o = options();
+  o.store = slow;
+  o.metrics = seen;
+  auto n = single_node(std::move(o));
+  n.run_until_idle();
+  write(n, "a");
+  write(n, "b");
+  n.run_until_idle();
+  EXPECT_THAT(seen->of(histogram::settle_batch_rows), ElementsAre(2));
+  EXPECT_THAT(seen->of(histogram::settle_seconds, "r"), ElementsAre(1.03, 0.03)) << "the first waits for the second";
+  fail(testing::operation::settle, testing::fault::before);
+  write(n, "c");
+  n.run_until_idle();
+  EXPECT_EQ(seen->of(histogram::settle_seconds, "r").size(), 2U) << "it is not durable yet";
+  clock->advance(1s);
+  n.run_until_idle();
+  EXPECT_THAT(seen->of(histogram::settle_seconds, "r"), ElementsAre(1.03, 0.03, 1.06)) << "the outage counts";
+  EXPECT_THAT(seen->of(histogram::settle_batch_rows), ElementsAre(2, 1));
+}
+
+TEST_F(Observed, ASettlementWithoutAListenersResultHasNoTime) {
+  std::vector<completion> open;
+  l.on("t", [&](delivery const&, completion c) { open.push_back(std::move(c)); }, {.name = "r"});
+  auto const seen = std::make_shared<route_metrics>();
+  auto o = options();
+  o.metrics = seen;
+  auto n = single_node(std::move(o));
+  n.run_until_idle();
+  write(n, "a");
+  n.run_until_idle();
+  n.stop(0ms);
+  EXPECT_THAT(seen->of(histogram::settle_batch_rows), ElementsAre(1)) << "it was given back";
+  EXPECT_THAT(seen->of(histogram::settle_seconds, "r"), ElementsAre());
+}
+
+TEST_F(Observed, DeliveriesThatMayBeDuplicatesAreCounted) {
+  int marked = 0;
+  l.on("t", [&](delivery const& d) -> result {
+    marked += d.maybe_duplicate ? 1 : 0;
+    return d.id == "bad" && d.attempt == 1 ? result{failed{"x"}} : result{done};
+  });
+  auto n = single_node(options());
+  n.run_until_idle();
+  write(n, "good");
+  write(n, "bad");
+  n.run_until_idle();
+  EXPECT_EQ(figures->counters["outbox.dispatch.maybe_duplicate"], 0U);
+  clock->advance(1s);
+  n.run_until_idle();
+  EXPECT_EQ(marked, 1);
+  EXPECT_EQ(figures->counters["outbox.dispatch.maybe_duplicate"], 1U);
+  EXPECT_EQ(n.counters().maybe_duplicates, 1U);
+}
+
+// What writes is counted, what only reads is not: so commits per event can be told from the counters.
+TEST_F(Observed, CommitsOfTheNodesThreadsAreCounted) {
+  l.on("t", [](delivery const&) {});
+  auto n = single_node(options());
+  n.run_until_idle();
+  auto& c = figures->counters["outbox.store.commits"];
+  auto before = c;
+  n.run_until_idle();
+  EXPECT_EQ(c, before) << "a claim that finds nothing writes nothing";
+  for (int i = 0; i < 10; ++i) write(n, "hot" + std::to_string(i));
+  n.run_until_idle();
+  EXPECT_EQ(c, before + 1) << "ten events, one settlement";
+  auto elsewhere = writer_only({.store = table, .log = nullptr, .clock = clock});
+  for (int i = 0; i < 10; ++i) write(elsewhere, "cold" + std::to_string(i));
+  n.run_until_idle();
+  EXPECT_EQ(c, before + 3) << "one claim, one settlement";
+  before = c;
+  fail(testing::operation::settle, testing::fault::before);
+  write(n, "refused");
+  n.run_until_idle();
+  EXPECT_EQ(c, before) << "a failed request is none";
+  clock->advance(8s);
+  n.run_until_idle();
+  EXPECT_EQ(c, before + 3) << "the renewal of its row, the settlement, a heartbeat";
+  before = c;
+  n.stop();
+  EXPECT_EQ(c, before + 1) << "the node leaves the registry";
+  EXPECT_EQ(n.counters().commits, c);
+}
+
+TEST_F(Observed, HealthIsAGauge) {
+  l.on("t", [](delivery const&) {});
+  auto n = single_node(options());
+  n.run_until_idle();
+  auto& g = figures->gauges;
+  EXPECT_EQ(g.at("outbox.healthy"), 1);
+  EXPECT_EQ(g.at("outbox.active"), 1);
+  auto standby = single_node({.store = table, .log = nullptr, .metrics = figures, .clock = clock});
+  standby.run_until_idle();
+  EXPECT_EQ(g.at("outbox.healthy"), 1);
+  EXPECT_EQ(g.at("outbox.active"), 0) << "it stands by";
+  fail(testing::operation::settle, testing::fault::before);
+  write(n, "a");
+  n.run_until_idle();
+  EXPECT_EQ(g.at("outbox.healthy"), 0);
+  clock->advance(1s);
+  n.run_until_idle();
+  EXPECT_EQ(g.at("outbox.healthy"), 1);
+  n.stop();
+  EXPECT_EQ(g.at("outbox.healthy"), 0);
+  EXPECT_EQ(g.at("outbox.active"), 0);
+}
+
+TEST_F(Observed, WaitsForTheStoresConnectionsArePassedOnUntilTheNodeEnds) {
+  struct pooled_store final : spi::forwarding_store {
+    using forwarding_store::forwarding_store;
+    spi::subscription on_wait(std::function<void(std::chrono::nanoseconds)> callback) override {
+      tell = std::move(callback);
+      return spi::subscription{std::shared_ptr<void>{this, [this](void*) { tell = nullptr; }}};
+    }
+    std::function<void(std::chrono::nanoseconds)> tell;
+  };
+  auto const pooled = std::make_shared<pooled_store>(table);
+  auto const seen = std::make_shared<route_metrics>();
+  {
+    auto const n = single_node({.store = pooled, .log = nullptr, .metrics = seen});
+    ASSERT_TRUE(pooled->tell);
+    pooled->tell(250ms);
+    EXPECT_THAT(seen->of(histogram::pool_wait_seconds), ElementsAre(0.25));
+  }
+  EXPECT_FALSE(pooled->tell);
+  auto const silent = single_node({.store = pooled, .log = nullptr});
+  EXPECT_FALSE(pooled->tell) << "without metrics the store has nothing to measure";
 }
 
 TEST_F(Observed, MetricsByTheirNames) {

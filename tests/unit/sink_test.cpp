@@ -25,6 +25,8 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 using namespace std::chrono_literals;
 
+constexpr std::string_view trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 event an_event(event_options o = {.id = "e1", .aggregate = {"order", "42"}}) {
   o.occurred_at = instant{std::chrono::sys_days{std::chrono::year{2030} / 1 / 31} + 3661s + 5us};
   return event::json("order.placed", R"({"n":1})", std::move(o));
@@ -113,11 +115,43 @@ TEST(Envelope, AnEventThatMakesNoMessageIsDead) {
 
 TEST(Envelope, OwnHeadersFollowOursAndDoNotReplaceThem) {
   auto const m = envelope{{.headers = {{"b", "route"}}}}.make(
-      an_event({.id = "e", .headers = {{"b", "event"}, {"event_id", "forged"}, {"traceparent", "00-1-2-01"}}}));
+      an_event({.id = "e",
+                .headers = {{"b", "event"},
+                            {"event_id", "forged"},
+                            {"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}}));
   EXPECT_EQ(header(m, "event_id"), "e");
-  EXPECT_EQ(header(m, "traceparent"), "00-1-2-01");
+  EXPECT_EQ(header(m, "traceparent"), trace);
   EXPECT_EQ(header(m, "b"), "route");
   EXPECT_EQ(std::ranges::count(m.headers, std::string{"b"}, [](auto const& h) { return h.first; }), 1);
+}
+
+TEST(Envelope, TheContextOfATraceHasItsNamesInEveryForm) {
+  event const e = an_event({.id = "e", .headers = {{"traceparent", std::string{trace}}, {"tracestate", "a=1,b=2"}}});
+  for (auto const& o : {publish_options{}, publish_options{.cloud_events = "/shop"}}) {
+    auto const m = envelope{o}.make(e);
+    EXPECT_EQ(header(m, "traceparent"), trace);
+    EXPECT_EQ(header(m, "tracestate"), "a=1,b=2");
+  }
+  auto const m = envelope{{.headers = {{"traceparent", "{header.traceparent}!"}}}}.make(e);
+  EXPECT_EQ(header(m, "traceparent"), std::string{trace} + "!") << "a route may say otherwise";
+}
+
+// Another program wrote the row, so nothing has checked its headers.
+TEST(Envelope, AContextThatIsNotValidStaysBehindAndTheEventGoesOn) {
+  auto const sent = [](std::string parent, std::string state) {
+    event_record r;
+    r.id = "e";
+    r.type = "t";
+    r.payload = "1";
+    r.headers = {{"traceparent", std::move(parent)}, {"tracestate", std::move(state)}};
+    auto const m = envelope{}.make(event::restore(r));
+    return std::pair{header(m, "traceparent"), header(m, "tracestate")};
+  };
+  EXPECT_EQ(sent("00-1\r\nevil: 1", "a=1"), (std::pair<std::string, std::string>{"(none)", "(none)"}));
+  EXPECT_EQ(sent(std::string{trace}, "a=1\r\nevil: 1"), (std::pair<std::string, std::string>{trace, "(none)"}));
+  EXPECT_EQ(sent("01" + std::string{trace.substr(2)} + "-\r\nevil: 1", "a=1"),
+            (std::pair<std::string, std::string>{trace, "a=1"}))
+      << "what a later version adds is not understood, so it is not sent";
 }
 
 TEST(Envelope, CloudEventsInBinaryForm) {
@@ -162,7 +196,7 @@ class held_sink final : public sink {
 class Publisher : public ::testing::Test {
  protected:
   Publisher() {
-    multi_node_options o{.store = store, .log = [this](log_level, std::string_view m) { said.add(std::string{m}); }};
+    multi_node_options o{.store = store, .log = [this](log_line const& line) { said.add(line.text()); }};
     o.workers = 1;
     o.listeners.on_any(publish(to));
     box.emplace(multi_node(std::move(o)));
@@ -265,6 +299,13 @@ TEST(JsonLine, HasTheFieldsOfTheEventAndItsPayload) {
   EXPECT_EQ(j.at("occurred_at"), "2030-01-31T01:01:01.000005Z");
   EXPECT_EQ(j.at("payload").at("n"), 1);
   EXPECT_EQ(j.at("headers").size(), 1U) << "ours are fields of the line";
+}
+
+TEST(JsonLine, HasTheContextOfTheTrace) {
+  event const e = an_event({.id = "e", .headers = {{"traceparent", std::string{trace}}, {"tracestate", "a=\\"}}});
+  auto const j = nlohmann::json::parse(json_lines::line_of(envelope{{.topic = "orders"}}.make(e)));
+  EXPECT_EQ(j.at("headers").at("traceparent"), trace);
+  EXPECT_EQ(j.at("headers").at("tracestate"), "a=\\");
 }
 
 TEST(JsonLine, EveryPayloadFitsIntoALine) {

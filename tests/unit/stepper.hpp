@@ -79,7 +79,10 @@ class stepper {
                                  return f;
                                }),
                            t.clock, std::move(name));
-    s.log = [this](log_level level, std::string_view text) { log.push_back(log_line(level, text)); };
+    s.log = [this](log_line const& line) {
+      log.push_back(without_source(line));
+      fields.push_back(line.logfmt());
+    };
     if (change) change(s);
     core = std::make_shared<node_core>(std::move(s));
   }
@@ -176,6 +179,7 @@ class stepper {
 
   std::shared_ptr<node_core> core;
   std::vector<std::string> log;
+  std::vector<std::string> fields;  ///< Of each line, as logfmt.
   std::vector<testing::operation> asked;
   bool away = false;  ///< The store does not answer.
   testing::operation fail_what{};

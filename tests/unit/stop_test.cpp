@@ -9,6 +9,7 @@
 #include <outbox/outbox.hpp>
 #include <outbox/testing.hpp>
 #include <semaphore>
+#include <set>
 #include <thread>
 
 #include <outbox/spi/forwarding_store.hpp>
@@ -66,9 +67,9 @@ class Stop : public ::testing::Test {
   single_node_options options() {
     single_node_options o{.store = store_};
     o.poll.every = 10ms;
-    o.log = [this](log_level level, std::string_view text) {
+    o.log = [this](log_line const& line) {
       std::lock_guard const lock{mutex_};
-      log_.push_back(log_line(level, text));
+      log_.push_back(without_source(line));
     };
     return o;
   }
@@ -264,8 +265,8 @@ TEST_F(Stop, ALogMayCallTheNode) {
   std::atomic<node*> self = nullptr;
   auto o = options();
   std::atomic<bool> paused = false;
-  o.log = [&](log_level, std::string_view text) {
-    if (text.find("is DEAD") != std::string_view::npos && !paused.exchange(true)) self.load()->pause({"t", ""});
+  o.log = [&](log_line const& line) {
+    if (line.message.find("is DEAD") != std::string_view::npos && !paused.exchange(true)) self.load()->pause({"t", ""});
   };
   o.listeners.on("t", [](delivery const&) -> result { return dead{"no"}; });
   auto n = single_node(std::move(o));
@@ -287,8 +288,8 @@ TEST_F(Stop, StartAndStopAreLogged) {
 TEST_F(Stop, ALogMayAskForItWhileTheNodeStarts) {
   std::atomic<node*> self = nullptr;
   auto o = options();
-  o.log = [&](log_level, std::string_view text) {
-    if (text.find("started as") == std::string_view::npos) return;
+  o.log = [&](log_line const& line) {
+    if (!line.message.starts_with("started as")) return;
     EXPECT_FALSE(self.load()->stop());
   };
   auto n = single_node(std::move(o));
@@ -320,16 +321,19 @@ TEST_F(Stop, KeepsItsDeadlineWhileAnotherThreadStopsTheNode) {
 TEST_F(Stop, EveryLineNamesTheNodeAndItsTable) {
   std::mutex mutex;
   std::vector<std::string> lines;
+  std::set<std::string> fields;
   multi_node_options o{.store = store_, .name = "web-1"};
-  o.log = [&](log_level, std::string_view text) {
+  o.log = [&](log_line const& line) {
     std::lock_guard const lock{mutex};
-    lines.emplace_back(text);
+    lines.push_back(line.text());
+    fields.insert(line.logfmt().substr(0, line.logfmt().find(" mode=")));
   };
   auto n = multi_node(std::move(o));
   n.start();
   EXPECT_TRUE(n.stop());
   ASSERT_FALSE(lines.empty());
   EXPECT_THAT(lines, ::testing::Each(::testing::StartsWith("node 'web-1' on the store in memory: ")));
+  EXPECT_THAT(fields, ::testing::ElementsAre("node=web-1 table=\"the store in memory\""));
 }
 
 TEST_F(Stop, ANodeThatOnlyWritesIsHealthyWithoutAThread) {

@@ -49,12 +49,6 @@ std::string two_columns(std::string const& left, std::string_view text, std::siz
   return begin + right.substr(std::min(right.size(), width_of(begin)));
 }
 
-// A type's name is followed by what its checks allow.
-std::string value_name(CLI::Option const& o) {
-  auto const name = o.get_type_name();
-  return name.substr(0, name.find(':'));
-}
-
 std::string left_of(option_text const& o) {
   if (o.names.empty()) return o.value;
   std::string text;
@@ -133,9 +127,11 @@ std::vector<option_text> options_of(CLI::App const& verb) {
                   .positional = o->get_positional()};
     for (auto const& n : o->get_snames()) t.names.push_back("-" + n);
     for (auto const& n : o->get_lnames()) t.names.push_back("--" + n);
-    if (o->get_items_expected_max() > 0) t.value = value_name(*o);
+    auto const type = o->get_type_name();
+    auto const name = type.substr(0, type.find(':'));  // what checks it stands behind a colon
+    if (o->get_items_expected_max() > 0) t.value = name;
     if (t.names.empty()) {
-      t.value = value_name(*o);
+      t.value = name;
       t.group = "Arguments";
     }
     all.push_back(std::move(t));

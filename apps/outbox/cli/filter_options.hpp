@@ -19,8 +19,8 @@ inline constexpr std::uint64_t most_rows = 100'000;
 [[nodiscard]] std::vector<std::string> const& state_words();
 
 struct filter_options {
-  std::vector<std::string> ids, states;
-  std::string type, aggregate, tenant, older_than, younger_than;
+  std::vector<std::string> ids{}, states{};
+  std::string type{}, aggregate{}, tenant{}, older_than{}, younger_than{};
 
   /// Adds the options, and if asked the positional ids.
   void add_to(CLI::App& verb, bool with_ids);

@@ -81,7 +81,7 @@ void report::print_pretty(console& to, bool header) const {
   }
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     auto const left = to.width() > fixed ? to.width() - fixed : 0;
-    constexpr std::size_t least = 16;
+    constexpr std::size_t least = 40;
     if (columns_[i].wide) widths[i] = std::min(widths[i], std::max(left, least));
   }
   auto const line = [&](auto const& text_of, auto const& look_of) {

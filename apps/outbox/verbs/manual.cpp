@@ -117,6 +117,8 @@ std::string front_page(command_tree const& tree) {
          definition(bold("NO_COLOR"), "no colours, if it is not empty") + examples(tool.examples) +
          exit_status(tool.status) + "# FILES\n\n" +
          definition(underlined("/etc/outbox/relay.toml"), "the configuration of the service outbox-relay") +
+         definition(underlined("/usr/share/outbox/grafana/outbox.json"), "a dashboard for Grafana") +
+         definition(underlined("/usr/share/outbox/prometheus/outbox-alerts.yml"), "alerts for Prometheus") +
          "# SEE ALSO\n\n" + pages + "\n";
 }
 

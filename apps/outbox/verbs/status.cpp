@@ -72,7 +72,7 @@ facts facts_of(evidence const& e, verdict const& v) {
   auto const whole = static_cast<std::uint64_t>(std::llround(v.rate.per_minute));
   f.add("done_per_minute", "delivered a minute",
         {number_text(whole) + (v.rate.average ? " (average since the nodes started)" : ""), rate});
-  f.add("growth_per_minute", "pending", {growth_text(t), t.growth ? ordered_json(*t.growth) : ordered_json{}});
+  f.add("growth_per_minute", "trend", {growth_text(t), t.growth ? ordered_json(*t.growth) : ordered_json{}});
   f.add("drain_seconds", "drained in",
         v.time_to_drain ? cell{duration_text(*v.time_to_drain), v.time_to_drain->count()} : cell{});
   f.add("nodes", "live nodes", number_cell(e.nodes.size()));

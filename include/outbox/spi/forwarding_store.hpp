@@ -57,6 +57,7 @@ class OUTBOX_CORE_EXPORT forwarding_store : public store {
 
   instant now() override;
   subscription on_change(std::function<void()> callback) override;
+  subscription on_wait(std::function<void(std::chrono::nanoseconds)> callback) override;
   void hint() noexcept override;
 
  protected:

@@ -461,6 +461,11 @@ class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
   /// Rows were committed that any node may take. A store that can tell other processes does so soon, on a thread of its
   /// own, so that it costs the caller nothing. Delivery does not rely on it.
   virtual void hint() noexcept = 0;
+
+  /// Calls `callback` each time that a function of the store waited because every connection of its pool was in use,
+  /// with the length of the wait, on the thread that waited, until the subscription ends. The callback must be short
+  /// and must not call the store. Default: an empty subscription, for a store that has no pool.
+  [[nodiscard]] virtual subscription on_wait(std::function<void(std::chrono::nanoseconds)> callback);
 };
 
 }  // namespace outbox::inline v0::spi

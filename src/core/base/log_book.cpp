@@ -1,5 +1,6 @@
 #include "core/base/log_book.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -12,9 +13,17 @@ constexpr unsigned lines_per_window = 10;
 constexpr std::size_t most_kinds = 200;
 constexpr std::size_t most_waiting = 1000;  // a log function that hangs must not fill the memory
 
+// Errors of databases have several lines, and reasons of listeners may have anything.
+std::string one_line(std::string_view text) {
+  std::string clean{text};
+  std::ranges::replace_if(
+      clean, [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, ' ');
+  return clean;
+}
+
 }  // namespace
 
-bool log_book::admit(std::string& text, std::string_view kind, steady_time now) {
+bool log_book::admit(line& one, std::string_view kind, steady_time now) {
   auto it = quotas_.find(kind);
   if (it == quotas_.end()) {
     if (quotas_.size() >= most_kinds)
@@ -24,7 +33,11 @@ bool log_book::admit(std::string& text, std::string_view kind, steady_time now) 
   }
   auto& q = it->second;
   if (now - q.since > window) {
-    if (q.left_out > 0) text += " (" + std::to_string(q.left_out) + " lines like this one were left out)";
+    if (q.left_out > 0) {
+      auto const number = std::to_string(q.left_out);
+      one.text += " (" + number + " lines like this one were left out)";
+      one.facts.push_back({"left_out", number});
+    }
     q = {now, 0, 0};
   }
   if (q.said >= lines_per_window) {
@@ -35,23 +48,21 @@ bool log_book::admit(std::string& text, std::string_view kind, steady_time now) 
   return true;
 }
 
-void log_book::say(log_level level, std::string_view text, std::string_view kind, steady_time now) noexcept {
+void log_book::say(log_level level, std::string_view text, std::string_view kind, steady_time now,
+                   log_facts facts) noexcept {
   if (!to_) return;
   try {
     std::unique_lock lock{mutex_};
-    std::string said{text};
-    if (!admit(said, kind.empty() ? text : kind, now) || waiting_.size() >= most_waiting) return;
-    waiting_.push_back({level, about_ + said});
+    line one{level, one_line(text), std::move(facts)};
+    if (!admit(one, kind.empty() ? text : kind, now) || waiting_.size() >= most_waiting) return;
+    waiting_.push_back(std::move(one));
     if (saying_) return;
     saying_ = true;
     while (!waiting_.empty()) {
       auto const next = std::move(waiting_.front());
       waiting_.pop_front();
       lock.unlock();
-      try {
-        to_(next.level, next.text);
-      } catch (...) {  // NOLINT(bugprone-empty-catch): a log that throws must not stop delivery
-      }
+      write(next);
       lock.lock();
     }
     saying_ = false;
@@ -59,10 +70,25 @@ void log_book::say(log_level level, std::string_view text, std::string_view kind
   }
 }
 
-log_function limited(log_function to, std::string about) {
+void log_book::write(line const& one) const noexcept {
+  try {
+    std::vector<log_field> fields;
+    fields.reserve(about_.size() + one.facts.size());
+    for (auto const* facts : {&about_, &one.facts}) {
+      for (auto const& f : *facts) fields.push_back({f.key, f.value});
+    }
+    to_({.level = one.level, .message = one.text, .source = source_, .fields = fields});
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a log that throws must not stop delivery
+  }
+}
+
+log_function limited(log_function to, std::string source, log_facts about) {
   if (!to) return {};
-  return [book = std::make_shared<log_book>(std::move(to), std::move(about))](log_level level, std::string_view text) {
-    book->say(level, text, {}, std::chrono::steady_clock::now());
+  auto const book = std::make_shared<log_book>(std::move(to), std::move(source), std::move(about));
+  return [book](log_line const& line) {
+    log_facts facts;
+    for (auto const& f : line.fields) facts.push_back({f.key, std::string{f.value}});
+    book->say(line.level, line.message, {}, std::chrono::steady_clock::now(), std::move(facts));
   };
 }
 

@@ -13,11 +13,12 @@ bool engine::births_may_be_owned() const noexcept {
 }
 
 // The log hears of a full hot path once, until it has eased.
-bool engine::has_hot_slot(std::size_t bytes) {
-  if (slots_.has_hot(bytes)) return true;
+bool engine::has_hot_slot(event const& e) {
+  if (slots_.has_hot(e.size_bytes())) return true;
   counters_.hot_dropped += 1;
   if (!std::exchange(hot_full_said_, true)) {
-    say(log_level::warning, "the hot path is full: events go through the poller until it is not");
+    say(log_level::warning, "the hot path is full: events go through the poller until it is not", {},
+        {{"event", e.id()}, {"type", e.type()}});
   }
   return false;
 }
@@ -41,7 +42,7 @@ engine::registration engine::register_births(std::span<event const> events, stea
       r.wake = true;
       continue;
     }
-    if (load_.crowded(where) || holds_.held(e, now) || !has_hot_slot(e.size_bytes())) {
+    if (load_.crowded(where) || holds_.held(e, now) || !has_hot_slot(e)) {
       r.wake = true;
       continue;
     }
@@ -93,6 +94,7 @@ void engine::committed(birth& b, std::vector<bool> const& absent, steady_time no
       remove(t);
       continue;
     }
+    t.taken = now;
     t.limit = end_of_waiting(t, now);
     counters_.hot_enqueued += 1;
     move_to(t, stage::queued);

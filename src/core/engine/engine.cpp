@@ -103,12 +103,20 @@ void engine::set_pauses(std::vector<route_pause> pauses) {
       if (is_paused(t)) give_back(t);
     }
   }
-  say(log_level::info, std::to_string(pauses_.size()) + " routes are paused");
+  auto const number = std::to_string(pauses_.size());
+  say(log_level::info, number + " routes are paused", {}, {{"routes", number}});
   wake();
 }
 
 bool engine::drained() const noexcept {
   return hot_.empty() && cold_.empty() && running_.empty() && stuck_workers_ == 0;
+}
+
+log_facts engine::about(ticket const& t) {
+  log_facts all{{"event", t.event.id()}, {"type", t.event.type()}};
+  if (t.route != nullptr) all.push_back({"route", t.route->name});
+  all.push_back({"attempt", std::to_string(t.attempts + 1)});
+  return all;
 }
 
 owner_token engine::new_token() { return settings_.incarnation + "/" + std::to_string(++next_token_); }
@@ -193,6 +201,10 @@ std::string engine::unhealthy() const {
   if (problem.empty() && !refusal_.empty()) return refusal_;
   if (problem.empty() && stuck_workers_ >= settings_.workers) return "every worker is past its listener's timeout";
   return problem;
+}
+
+bool engine::healthy() const noexcept {
+  return !health_.away() && refusal_.empty() && stuck_workers_ < settings_.workers;
 }
 
 steady_time engine::store_failed(request_kind kind, error const& e, char const* what, steady_time now) {

@@ -142,12 +142,15 @@ class engine {
   [[nodiscard]] slots const& used() const noexcept { return slots_; }
   [[nodiscard]] bool active() const noexcept { return !settings_.exclusive || (lock_held_ && others_expired_); }
   [[nodiscard]] std::string unhealthy() const;  ///< Why, or empty.
+  [[nodiscard]] bool healthy() const noexcept;  ///< The same without the text.
   [[nodiscard]] std::vector<std::string> isolated() const { return isolation_.some(); }
   [[nodiscard]] bool holds(std::string_view id) const noexcept { return by_id_.contains(id); }
   [[nodiscard]] node_settings const& settings() const noexcept { return settings_; }
 
+  void count_commits(std::uint64_t n) noexcept { counters_.commits += n; }  ///< Of the node's threads, in the store.
+
   // What the steps leave for the threads.
-  void remark(log_level level, std::string text) { say(level, std::move(text)); }
+  void remark(log_level level, std::string text, log_facts facts) { say(level, std::move(text), {}, std::move(facts)); }
   [[nodiscard]] bool has_notes() const noexcept { return !notes_.empty(); }
   [[nodiscard]] bool has_news() const noexcept { return signals_ != 0 || !notes_.empty() || !stops_.empty(); }
   [[nodiscard]] unsigned take_signals() noexcept { return std::exchange(signals_, 0U); }
@@ -170,13 +173,15 @@ class engine {
   void give_back(ticket& t);
   void give_back_queued();
   void abandon(ticket& t);
-  void say(log_level level, std::string text, std::string_view kind = {}) {
-    notes_.push_back({level, std::move(text), kind});
+  void say(log_level level, std::string text, std::string_view kind = {}, log_facts facts = {}) {
+    notes_.push_back({level, std::move(text), kind, std::move(facts)});
   }
+
+  [[nodiscard]] static log_facts about(ticket const& t);  ///< The fields of a line about its event.
 
   // Births.
   [[nodiscard]] bool births_may_be_owned() const noexcept;
-  [[nodiscard]] bool has_hot_slot(std::size_t bytes);
+  [[nodiscard]] bool has_hot_slot(event const& e);
   void end_birth(birth& b) noexcept;
   void doubt_birth(birth& b, steady_time until) noexcept;
 
@@ -195,7 +200,7 @@ class engine {
   void decide(ticket& t, call_result v, steady_time now);
   void hold_route(ticket const& t, steady_time now);
   void decide_failure(ticket& t, std::string reason, std::optional<milliseconds> after);
-  void time_out(ticket& t);
+  void time_out(ticket& t, steady_time now);
 
   // Poll.
   [[nodiscard]] bool may_claim(steady_time now) const noexcept;

@@ -44,8 +44,9 @@ std::size_t isolation::note_claim(spi::claim_request const& claim, spi::claim_re
   std::size_t fresh = 0;
   for (auto const& r : reply.refused) {
     if (rows_.size() >= most_isolated && !rows_.contains(r.id)) {
-      notes.push_back(
-          {log_level::error, "more than " + std::to_string(most_isolated) + " events cannot be claimed: " + r.error});
+      notes.push_back({.level = log_level::error,
+                       .text = "more than " + std::to_string(most_isolated) + " events cannot be claimed: " + r.error,
+                       .facts = {{"error", r.error}}});
       continue;
     }
     auto& one = rows_[r.id];
@@ -54,7 +55,8 @@ std::size_t isolation::note_claim(spi::claim_request const& claim, spi::claim_re
     if (one.error != r.error) {
       notes.push_back({log_level::error,
                        "event " + r.id + " (" + r.type + ") cannot be claimed, the node goes on without it: " + r.error,
-                       "isolated"});
+                       "isolated",
+                       {{"event", r.id}, {"type", r.type}, {"error", r.error}}});
     }
     one.error = r.error;
   }

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/log_facts.hpp"
+
 namespace outbox::inline v0::core {
 
 /// Written when no lock is held. The log limits lines of one kind; an empty kind limits only repetitions of the text.
@@ -12,6 +14,7 @@ struct note {
   log_level level{};
   std::string text{};
   std::string_view kind{};
+  log_facts facts{};
 };
 
 }  // namespace outbox::inline v0::core

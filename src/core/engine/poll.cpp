@@ -144,13 +144,16 @@ void engine::note_dead_and_foreign(claim_reply const& reply) {
   for (auto const& k : reply.dead) {
     counters_.claimed_dead += 1;
     auto const why = k.why.empty() ? std::to_string(k.crashes) + " processes ended while they held it" : k.why;
-    say(log_level::error, "event " + k.id + " (" + k.type + ") is DEAD: " + why, "claimed dead");
+    say(log_level::error, "event " + k.id + " (" + k.type + ") is DEAD: " + why, "claimed dead",
+        {{"event", k.id}, {"type", k.type}, {"crashes", std::to_string(k.crashes)}, {"error", why}});
   }
   if (!reply.foreign_owner.empty() && foreign_owner_said_ != reply.foreign_owner) {
     foreign_owner_said_ = reply.foreign_owner;
-    say(log_level::warning, "another program, '" + reply.foreign_owner +
-                                "', dispatches from this table too and knows nothing of leases: events will be "
-                                "delivered twice. Let only one of the two dispatch");
+    say(log_level::warning,
+        "another program, '" + reply.foreign_owner +
+            "', dispatches from this table too and knows nothing of leases: events will be delivered twice. Let only "
+            "one of the two dispatch",
+        {}, {{"owner", reply.foreign_owner}});
   }
 }
 
@@ -185,6 +188,7 @@ void engine::receive(claimed_row row, steady_time sent, steady_time now) {
   t->tried = row.tried;
   t->progress = std::move(row.progress);
   t->lease_end = lease_end;
+  t->taken = now;
   t->limit = end_of_waiting(*t, now);
   // The dispatch lock may have been lost since the claim was sent.
   bool const wanted = open_ && (active() || has_bug(planted_bug::work_goes_on_without_the_lock));
@@ -273,7 +277,8 @@ void engine::apply_expired(std::size_t rows, steady_time now) {
   store_answered(request_kind::lock, now);
   others_expired_ = lock_held_;  // it may have been lost meanwhile
   pace_.ask();
-  say(log_level::info, "dispatching; " + std::to_string(rows) + " leases of earlier nodes ended");
+  say(log_level::info, "dispatching; " + std::to_string(rows) + " leases of earlier nodes ended", {},
+      {{"rows", std::to_string(rows)}});
 }
 
 void engine::apply_poll_failure(poll_request const& sent, error const& e, steady_time now) {

@@ -18,7 +18,7 @@ steady_time engine::end_what_is_late(steady_time now) {
     if (now >= t.lease_end) ask_stop(t);
     if (t.call.phase == listener_call::phase::answered) continue;
     if (now >= t.limit) {
-      time_out(t);
+      time_out(t, now);
     } else {
       soonest = std::min(soonest, t.limit);
     }
@@ -92,7 +92,8 @@ void engine::apply_heartbeat_failure(error const& e) {
   counters_.store_errors += 1;
   if (heartbeat_said_ == e.what()) return;
   heartbeat_said_ = e.what();
-  say(log_level::warning, std::string{"cannot write the heartbeat of this node or read what is paused: "} + e.what());
+  say(log_level::warning, std::string{"cannot write the heartbeat of this node or read what is paused: "} + e.what(),
+      {}, facts_of(e));
 }
 
 std::vector<owner_token> engine::doubts() const {
@@ -108,14 +109,18 @@ void engine::forget_doubts(std::span<owner_token const> released) {
 // Entries that were written by hand may be unreadable. The readable ones hold, the others are ignored.
 void engine::note_ignored_pauses(std::size_t entries) {
   if (std::exchange(ignored_pauses_, entries) == entries || entries == 0) return;
-  say(log_level::warning, "what is paused has " + std::to_string(entries) +
-                              " entries that no event can match, or cannot be read: they are ignored");
+  say(log_level::warning,
+      "what is paused has " + std::to_string(entries) +
+          " entries that no event can match, or cannot be read: they are ignored",
+      {}, {{"entries", std::to_string(entries)}});
 }
 
 void engine::set_refusal(std::string why) {
   if (why == refusal_) return;
   refusal_ = std::move(why);
-  if (!refusal_.empty()) return say(log_level::error, "takes no more events: " + refusal_);
+  if (!refusal_.empty()) {
+    return say(log_level::error, "takes no more events: " + refusal_, {}, {{"error", refusal_}});
+  }
   say(log_level::warning, "takes events again: the table is for this node again");
   wake();
 }

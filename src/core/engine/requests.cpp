@@ -55,7 +55,9 @@ renew_reply perform(spi::store& s, renew_request const& request, node_row const&
     if (auto const held = lock.lock()) lost = !held->renew();
   });
   auto reply = reply_of<renew_reply>([&](renew_reply& r) {
-    if (!request.rows.empty()) r.kept = s.renew(request.rows, self.lease);
+    if (request.rows.empty()) return;
+    r.kept = s.renew(request.rows, self.lease);
+    r.commits = 1;
   });
   if (lost) reply.lost_lock = lock;
   if (reply.failure) return reply;
@@ -67,10 +69,16 @@ renew_reply perform(spi::store& s, renew_request const& request, node_row const&
     if (one.failure && !reply.rest) reply.rest = std::move(one.failure);
   };
   also([&] {
-    if (!request.doubts.empty()) s.release(request.doubts, self.lease);
+    if (!request.doubts.empty()) {
+      s.release(request.doubts, self.lease);
+      reply.commits += 1;
+    }
     reply.doubts_released = true;
   });
-  also([&] { s.heartbeat(self); });
+  also([&] {
+    s.heartbeat(self);
+    reply.commits += 1;
+  });
   also([&] { reply.settings = s.settings(); });
   return reply;
 }

@@ -67,6 +67,7 @@ struct renew_reply {
   std::optional<error> rest;     ///< They were, but something after that failed.
   bool doubts_released = false;
   std::optional<table_settings> settings;
+  std::uint64_t commits = 0;               ///< Transactions that wrote to the store.
   std::weak_ptr<dispatch_lock> lost_lock;  ///< The dispatch lock, if its renewal found that it was lost.
 };
 

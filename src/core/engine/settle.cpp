@@ -72,10 +72,12 @@ void engine::settled(ticket& t, bool applied, steady_time now) {
   if (s.outcome == outcome::release && open_) wake();  // some node should take it, perhaps this one
   if (s.outcome == outcome::dead) {
     auto const route = t.route == nullptr ? std::string{} : " of route '" + t.route->name + "'";
+    auto facts = about(t);
+    facts.push_back({"error", s.error});
     say(log_level::error,
         "event " + t.event.id() + " (" + t.event.type() + ")" + route + " is DEAD: " + s.error +
             (t.route == nullptr && !t.unreadable ? "; unroutable::defer would keep it for a node that has one" : ""),
-        "dead");
+        "dead", std::move(facts));
   }
   count_settled(t);
   remove(t);

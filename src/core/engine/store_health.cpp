@@ -11,12 +11,14 @@ steady_time store_health::failed(request_kind kind, error const& e, std::string_
   auto& s = of(kind);
   s.error = std::string{e.transient() ? "the store does not answer (cannot " : "the store refuses (cannot "} +
             std::string{what} + "): " + e.what();
+  auto facts = facts_of(e);
+  facts.push_back({"request", std::string{what}});
   if (!e.transient() && s.said != e.what()) {
     s.said = e.what();
-    notes.push_back({log_level::error, s.error});
+    notes.push_back({log_level::error, s.error, {}, std::move(facts)});
     level_ = log_level::error;
   } else if (e.transient() && !away()) {
-    notes.push_back({log_level::warning, s.error});
+    notes.push_back({log_level::warning, s.error, {}, std::move(facts)});
   }
   if (!s.away_since) s.away_since = now;
   // Quick at first: the store may only have been busy.
@@ -32,7 +34,7 @@ std::optional<steady_time::duration> store_health::answered(request_kind kind, s
   if (!s.away_since) return std::nullopt;
   auto const outage = now - *std::exchange(s.away_since, std::nullopt);
   s.error.clear();
-  if (!away()) notes.push_back({std::exchange(level_, log_level::warning), "the store answers again"});
+  if (!away()) notes.push_back({.level = std::exchange(level_, log_level::warning), .text = "the store answers again"});
   return outage;
 }
 

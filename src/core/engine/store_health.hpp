@@ -32,6 +32,7 @@ class store_health {
 
   /// The last error of a kind of request that fails, or empty.
   [[nodiscard]] std::string problem() const;
+  [[nodiscard]] bool away() const noexcept;  ///< Some kind of request fails.
 
  private:
   struct state {
@@ -42,7 +43,6 @@ class store_health {
   };
 
   [[nodiscard]] state& of(request_kind kind) noexcept { return states_[static_cast<std::size_t>(kind)]; }
-  [[nodiscard]] bool away() const noexcept;
 
   std::array<state, 5> states_;
   log_level level_ = log_level::warning;  ///< The end of an outage is logged at the level of its beginning.

@@ -60,6 +60,9 @@ struct ticket {
   ticket(outbox::v0::event e, spi::row_handle h, core::route const* r, outbox::v0::path p)
       : event{std::move(e)}, handle{std::move(h)}, route{r}, path{p}, bytes{event.size_bytes()} {}
 
+  /// What its delivery is told: an earlier one may have taken effect.
+  [[nodiscard]] bool maybe_duplicate() const noexcept { return crashes > 0 || attempts > 0 || tried; }
+
   outbox::v0::event event;
   spi::row_handle handle;
   core::route const* route;  ///< Null if no listener serves it.
@@ -73,13 +76,15 @@ struct ticket {
 
   core::stage stage = stage::registered;
   core::hold hold = hold::sure;
-  bool elder = false;             ///< Registered or running since before a suspect was found.
-  steady_time lease_end{};        ///< By this node's clock, so never later than by the store's.
-  steady_time limit{};            ///< Queued: released after this. Running: failed after this. `max()`: never.
-  spi::settlement settlement{};   ///< From `finished` on.
-  listener_call call{};           ///< From `running` on.
-  core::sending sending{};        ///< From `finished` on.
-  ticket_list::iterator place{};  ///< In the list of its stage.
+  bool elder = false;       ///< Registered or running since before a suspect was found.
+  steady_time lease_end{};  ///< By this node's clock, so never later than by the store's.
+  steady_time taken{};      ///< When the node took it over: at its commit, or with the reply of its claim.
+  steady_time ended = steady_time::max();  ///< When the result of its listener came, or a timeout took its place.
+  steady_time limit{};                     ///< Queued: released after this. Running: failed after this. `max()`: never.
+  spi::settlement settlement{};            ///< From `finished` on.
+  listener_call call{};                    ///< From `running` on.
+  core::sending sending{};                 ///< From `finished` on.
+  ticket_list::iterator place{};           ///< In the list of its stage.
 };
 
 /// A token that may own rows without the node knowing (decision 008). It is released at once, and again at each renewal

@@ -79,6 +79,7 @@ void engine::begin(ticket& t, steady_time now) {
             .began = now,
             .stop = std::stop_source{}};
   if (t.call.counted) load_.call_began(*t.route);
+  if (t.route != nullptr && t.maybe_duplicate()) counters_.maybe_duplicates += 1;
   move_to(t, stage::running);
   if (t.limit < renewer_wakes_) signals_ |= signal_renew;
   if (cold_.empty() && pace_.due(now)) signals_ |= signal_poll;  // any free slot is worth a claim now
@@ -150,6 +151,7 @@ void engine::finish(ticket& t, call_result v, steady_time now) {
   }
   if (t.stage != stage::running) return;
   if (t.hold == hold::lost) return remove_lost(t);
+  t.ended = now;
   decide(t, std::move(v), now);
   move_to(t, stage::finished);
   call_settler(t);
@@ -188,7 +190,11 @@ void engine::hold_route(ticket const& t, steady_time now) {
   say(log_level::warning,
       "events of type '" + t.event.type() + "' and aggregate type '" + t.event.aggregate_type() + "' wait for " +
           std::to_string(t.settlement.delay.count()) + " ms: " + t.settlement.error,
-      "hold");
+      "hold",
+      {{"type", t.event.type()},
+       {"aggregate_type", t.event.aggregate_type()},
+       {"delay_ms", std::to_string(t.settlement.delay.count())},
+       {"error", t.settlement.error}});
 }
 
 void engine::decide_failure(ticket& t, std::string reason, std::optional<milliseconds> after) {
@@ -204,8 +210,9 @@ void engine::decide_failure(ticket& t, std::string reason, std::optional<millise
   t.settlement.delay = sensible(after ? *after : policy.wait(failures, random_.fraction()));
 }
 
-void engine::time_out(ticket& t) {
+void engine::time_out(ticket& t, steady_time now) {
   t.call.timed_out = true;
+  t.ended = now;
   ask_stop(t);
   if (t.call.phase == listener_call::phase::on_worker) {
     if (t.call.leads) stuck_workers_ += 1;
@@ -219,7 +226,7 @@ void engine::time_out(ticket& t) {
   say(log_level::warning,
       "listener '" + (t.route == nullptr ? std::string{"none"} : t.route->name) + "' has not answered for event " +
           t.event.id() + " within " + std::to_string(limit) + " ms: counted as a failure, its result will be ignored",
-      "timeout");
+      "timeout", about(t));
   t.settlement = {.progress = t.progress};
   decide_failure(t, "the listener did not answer within " + std::to_string(limit) + " ms", {});
   move_to(t, stage::finished);

@@ -48,6 +48,23 @@ class node_call final : public detail::call {
   std::shared_ptr<async_call> later_;
 };
 
+// What interceptors keep on the thread while the listener's function runs. The last one ends first.
+class thread_scopes {
+ public:
+  thread_scopes() = default;
+  thread_scopes(thread_scopes const&) = delete;
+  thread_scopes& operator=(thread_scopes const&) = delete;
+  ~thread_scopes() {
+    while (!all_.empty()) all_.pop_back();
+  }
+  void add(std::shared_ptr<void> scope) {
+    if (scope.use_count() > 0) all_.push_back(std::move(scope));  // it may have nothing but a deleter
+  }
+
+ private:
+  std::vector<std::shared_ptr<void>> all_;
+};
+
 }  // namespace
 
 delivery node_core::delivery_of(ticket const& t) const {
@@ -58,7 +75,7 @@ delivery node_core::delivery_of(ticket const& t) const {
           .max_attempts = retry.max_attempts,
           .deadline = t.limit,
           .path = t.path,
-          .maybe_duplicate = t.crashes > 0 || t.attempts > 0 || t.tried,
+          .maybe_duplicate = t.maybe_duplicate(),
           .stop = t.call.stop.get_token()};
 }
 
@@ -81,9 +98,11 @@ void node_core::tell_interceptors(delivery const& d, std::size_t begun, result c
     try {
       settings_.interceptors[begun]->after(d, r);
     } catch (std::exception const& e) {
-      say(log_level::warning, std::string{"an interceptor failed after a delivery: "} + e.what(), "interceptor");
+      say(log_level::warning, std::string{"an interceptor failed after a delivery: "} + e.what(), "interceptor",
+          {{"event", d.id}, {"type", d.event.type()}, {"error", e.what()}});
     } catch (...) {
-      say(log_level::warning, "an interceptor threw something that is not an exception after a delivery");
+      say(log_level::warning, "an interceptor threw something that is not an exception after a delivery", {},
+          {{"event", d.id}, {"type", d.event.type()}});
     }
   }
 }
@@ -105,19 +124,24 @@ void node_core::carry_out(assignment const& job) noexcept {
   });
 }
 
+std::optional<result> node_core::call_listener(ticket const& t, delivery const& d, detail::call& call) {
+  try {
+    thread_scopes scopes;
+    for (auto const& i : settings_.interceptors) scopes.add(i->around(d));
+    if (t.route == nullptr) return unroutable_answer(d.event);
+    return t.route->handler->handle(d, call);
+  } catch (...) {
+    return result_of_current_exception();
+  }
+}
+
 std::optional<call_result> node_core::deliver(ticket_ptr const& t) noexcept {
   try {
     delivery const d = delivery_of(*t);
     node_call call{weak_from_this(), t, d};
     std::size_t begun = 0;
     std::optional<result> r;
-    if (intercept(d, begun, r)) {
-      try {
-        r = t->route == nullptr ? unroutable_answer(d.event) : t->route->handler->handle(d, call);
-      } catch (...) {
-        r = result_of_current_exception();
-      }
-    }
+    if (intercept(d, begun, r)) r = call_listener(*t, d, call);
     if (!r && call.later()) {
       wait_for_answer(call.later(), begun);
       return std::nullopt;

@@ -70,6 +70,9 @@ std::vector<finding> forwarding_store::findings() { return to_->findings(); }
 
 instant forwarding_store::now() { return to_->now(); }
 subscription forwarding_store::on_change(std::function<void()> callback) { return to_->on_change(std::move(callback)); }
+subscription forwarding_store::on_wait(std::function<void(std::chrono::nanoseconds)> callback) {
+  return to_->on_wait(std::move(callback));
+}
 void forwarding_store::hint() noexcept { to_->hint(); }
 
 }  // namespace outbox::inline v0::spi

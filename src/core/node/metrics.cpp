@@ -10,7 +10,8 @@ namespace outbox::inline v0 {
 metrics::~metrics() = default;
 
 void metrics::add_for_route(counter c, std::uint64_t n, std::string_view /*route*/) noexcept { add(c, n); }
-void metrics::observe(histogram /*h*/, double /*seconds*/, std::string_view /*route*/) noexcept {}
+void metrics::attach(std::span<std::string const> /*routes*/) {}
+void metrics::observe(histogram /*h*/, double /*value*/, std::string_view /*route*/) noexcept {}
 
 std::string_view name(counter c) noexcept {
   auto const i = static_cast<std::size_t>(c);
@@ -21,6 +22,11 @@ std::string_view name(histogram h) noexcept {
   switch (h) {
     case histogram::delivery_seconds: return "delivery.seconds";
     case histogram::lag_seconds: return "lag.seconds";
+    case histogram::hot_wait_seconds: return "wait.hot.seconds";
+    case histogram::cold_wait_seconds: return "wait.cold.seconds";
+    case histogram::settle_seconds: return "settle.seconds";
+    case histogram::settle_batch_rows: return "settle.batch.rows";
+    case histogram::pool_wait_seconds: return "pool.wait.seconds";
   }
   return "unknown";
 }
@@ -31,6 +37,8 @@ std::string_view name(gauge g) noexcept {
     case gauge::cold_queue_depth: return "queue.cold.depth";
     case gauge::oldest_lag_ms: return "lag.oldest.ms";
     case gauge::held: return "held";
+    case gauge::healthy: return "healthy";
+    case gauge::active: return "active";
   }
   return "unknown";
 }
@@ -51,11 +59,15 @@ constexpr auto counters = [] {
   return all;
 }();
 
-constexpr histogram histograms[] = {histogram::delivery_seconds, histogram::lag_seconds};
-static_assert(std::size(histograms) == static_cast<std::size_t>(histogram::lag_seconds) + 1);
-
-constexpr gauge gauges[] = {gauge::hot_queue_depth, gauge::cold_queue_depth, gauge::oldest_lag_ms, gauge::held};
-static_assert(std::size(gauges) == static_cast<std::size_t>(gauge::held) + 1);
+// Every enumerator up to the last one.
+template <class E, E Last>
+constexpr auto up_to = [] {
+  std::array<E, static_cast<std::size_t>(Last) + 1> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<E>(i);
+  return all;
+}();
+constexpr auto gauges = up_to<gauge, gauge::active>;
+constexpr auto histograms = up_to<histogram, histogram::pool_wait_seconds>;
 
 }  // namespace
 

@@ -33,13 +33,15 @@ inline constexpr counter_row counter_table[] = {
     {counter::late_results, "listener.late", &node_counters::late_results},
     {counter::store_errors, "store.errors", &node_counters::store_errors},
     {counter::isolated, "claim.isolated", &node_counters::isolated},
+    {counter::maybe_duplicates, "dispatch.maybe_duplicate", &node_counters::maybe_duplicates},
+    {counter::commits, "store.commits", &node_counters::commits},
 };
 
 consteval bool in_order_of_the_enumerators() {
   for (std::size_t i = 0; i < std::size(counter_table); ++i) {
     if (static_cast<std::size_t>(counter_table[i].which) != i) return false;
   }
-  return std::size(counter_table) == static_cast<std::size_t>(counter::isolated) + 1;
+  return std::size(counter_table) == static_cast<std::size_t>(counter::commits) + 1;
 }
 static_assert(in_order_of_the_enumerators());
 

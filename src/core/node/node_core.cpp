@@ -15,12 +15,35 @@ namespace {
 // Long enough to cost nothing, short enough that no clock arithmetic overflows.
 constexpr std::chrono::hours longest_sleep{1};
 
+std::string table_of(node_settings const& s) {
+  return s.store == nullptr ? std::string{} : std::string{s.store->capabilities().table};
+}
+
 // A process may have several nodes on several tables, so each line of the log names its node and table.
-std::string about(node_settings const& s) {
-  auto const table = s.store == nullptr ? std::string_view{} : s.store->capabilities().table;
-  std::string text = "node '" + s.name + "'";
-  if (!table.empty()) text += " on " + std::string{table};
-  return text + ": ";
+std::string log_source(node_settings const& s) {
+  auto const table = table_of(s);
+  return "node '" + s.name + "'" + (table.empty() ? "" : " on " + table);
+}
+
+log_facts log_about(node_settings const& s) {
+  log_facts all{{"node", s.name}};
+  if (auto table = table_of(s); !table.empty()) all.push_back({"table", std::move(table)});
+  return all;
+}
+
+// In order, each once: two listeners may have the same name.
+std::vector<std::string> route_names(detail::routes const& all) {
+  std::vector<std::string> names;
+  all.for_each([&](route const& r) { names.push_back(r.name); });
+  std::ranges::sort(names);
+  names.erase(std::ranges::unique(names).begin(), names.end());
+  return names;
+}
+
+double in_seconds(std::chrono::nanoseconds time) noexcept { return std::chrono::duration<double>{time}.count(); }
+
+std::string_view route_of(ticket const& t) noexcept {
+  return t.route == nullptr ? std::string_view{} : std::string_view{t.route->name};
 }
 
 }  // namespace
@@ -29,9 +52,16 @@ node_core::node_core(node_settings settings)
     : settings_{std::move(settings)},
       process_{::getpid()},
       engine_{settings_},
-      log_{settings_.log, about(settings_)},
+      log_{settings_.log, log_source(settings_), log_about(settings_)},
       exported_outcomes_(settings_.routes->count + 1),
-      fresh_outcomes_(settings_.routes->count + 1) {}
+      fresh_outcomes_(settings_.routes->count + 1) {
+  if (!settings_.metrics) return;
+  auto const names = route_names(*settings_.routes);
+  settings_.metrics->attach(names);
+  waits_ = store().on_wait([to = settings_.metrics](std::chrono::nanoseconds time) {
+    to->observe(histogram::pool_wait_seconds, in_seconds(time), {});
+  });
+}
 
 void node_core::notify(engine_lock& lock) noexcept {
   auto const signals = engine_.take_signals();
@@ -55,15 +85,15 @@ void node_core::wait(engine_lock& lock, loop which, std::optional<steady_time> w
 }
 
 void node_core::publish(engine_lock& lock) noexcept {
-  auto const notes = engine_.take_notes();
+  auto notes = engine_.take_notes();
   auto stops = engine_.take_stops();
   notify(lock);
   for (auto& s : stops) s.request_stop();
-  for (auto const& n : notes) say(n.level, n.text, n.kind);
+  for (auto& n : notes) say(n.level, n.text, n.kind, std::move(n.facts));
 }
 
-void node_core::say(log_level level, std::string_view text, std::string_view kind) noexcept {
-  log_.say(level, text, kind, now());
+void node_core::say(log_level level, std::string_view text, std::string_view kind, log_facts facts) noexcept {
+  log_.say(level, text, kind, now(), std::move(facts));
 }
 
 void node_core::look_at_lock() {
@@ -130,13 +160,17 @@ std::size_t node_core::apply(poll_request const& sent, poll_reply reply) {
     if (reply.failure) {
       e.apply_poll_failure(sent, *reply.failure, at);
     } else if (auto const* const release = std::get_if<release_request>(&sent.request)) {
+      e.count_commits(1);
       e.apply_released(*release, at);
     } else if (auto const* const claim = std::get_if<claim_request>(&sent.request)) {
-      return e.apply_claim(*claim, sent.sent, std::move(std::get<claim_reply>(reply.value)), at);
+      auto& found = std::get<claim_reply>(reply.value);
+      if (!found.rows.empty() || !found.dead.empty()) e.count_commits(1);
+      return e.apply_claim(*claim, sent.sent, std::move(found), at);
     } else if (std::holds_alternative<lock_request>(sent.request)) {
       dispatch_lock_ = std::move(std::get<std::unique_ptr<dispatch_lock>>(reply.value));
       e.apply_lock(dispatch_lock_ != nullptr, at);
     } else {
+      e.count_commits(1);
       e.apply_expired(std::get<std::size_t>(reply.value), at);
     }
     return 0;
@@ -144,19 +178,23 @@ std::size_t node_core::apply(poll_request const& sent, poll_reply reply) {
 }
 
 void node_core::apply(settle_request const& sent, settle_reply const& reply) {
+  auto const at = now();
   with_engine([&](engine& e) {
     if (reply.failure) {
-      e.apply_settle_failure(sent, *reply.failure, now());
+      e.apply_settle_failure(sent, *reply.failure, at);
     } else {
-      e.apply_settled(sent, reply.applied, now());
+      e.count_commits(1);
+      e.apply_settled(sent, reply.applied, at);
       if (reply.unblocked > 0) e.wake();
     }
   });
+  if (!reply.failure) observe_settled(sent, reply.applied, at);
 }
 
 void node_core::apply(renew_request const& sent, renew_reply const& reply) {
   std::shared_ptr<dispatch_lock> given_back;  // destroyed without the engine's lock: that may be a round trip
   with_engine([&](engine& e) {
+    e.count_commits(reply.commits);
     if (auto const lost = reply.lost_lock.lock(); lost && lost == dispatch_lock_) {
       lose_lock();
     } else {
@@ -198,9 +236,6 @@ node_row node_core::self(std::uint64_t held) {
   auto reason = engine_.unhealthy();
   auto const holder = dispatch_lock_;
   lock.unlock();
-  std::vector<std::string> routes;
-  settings_.routes->for_each([&](route const& r) { routes.push_back(r.name); });
-  std::ranges::sort(routes);
   return {.incarnation = settings_.incarnation,
           .name = settings_.name,
           .version = std::string{version()},
@@ -214,7 +249,7 @@ node_row node_core::self(std::uint64_t held) {
           .failed = c.failed,
           .dead = c.dead + c.claimed_dead,
           .erased = store().capabilities().keeps_done_rows ? 0 : c.delivered,
-          .routes = std::move(routes)};
+          .routes = route_names(*settings_.routes)};
 }
 
 node_counters node_core::counters() {
@@ -282,11 +317,15 @@ std::size_t node_core::purge_once(std::function<bool()> const& enough) {
     for (auto n = batch; n >= batch && !(enough && enough()); total += n) {
       n = writer_only ? store().purge_by_age({.age = by_age.keep, .limit = batch})
                       : store().purge({.retention = p.keep, .done = p.done, .dead = p.dead, .limit = batch});
+      if (n > 0) with_engine([](engine& e) { e.count_commits(1); });
     }
   } catch (error const& e) {
     throw e.after_changing(total);
   }
-  if (total > 0) say(log_level::info, "purged " + std::to_string(total) + " rows");
+  if (total > 0) {
+    auto const rows = std::to_string(total);
+    say(log_level::info, "purged " + rows + " rows", {}, {{"rows", rows}});
+  }
   return total;
 }
 
@@ -295,24 +334,33 @@ void node_core::farewell() noexcept {
   try {
     if (!doubts.empty()) {
       store().release(doubts, settings_.lease.duration);
-      with_engine([&](engine& e) { e.forget_doubts(doubts); });
+      with_engine([&](engine& e) {
+        e.count_commits(1);
+        e.forget_doubts(doubts);
+      });
     }
-    if (settings_.mode != node_mode::writer_only) store().retire(settings_.incarnation);
+    if (settings_.mode != node_mode::writer_only) {
+      store().retire(settings_.incarnation);
+      with_engine([](engine& e) { e.count_commits(1); });
+    }
   } catch (std::exception const& e) {  // one time-out is enough: what is left ends with its lease
-    say(log_level::warning, std::string{"cannot tell the store that this node ends: "} + e.what());
+    say(log_level::warning, std::string{"cannot tell the store that this node ends: "} + e.what(), {},
+        {{"error", e.what()}});
   }
   std::shared_ptr<dispatch_lock> dropped;
   std::lock_guard const lock{mutex_};
   dropped = std::move(dispatch_lock_);
 }
 
-void node_core::export_metrics() noexcept {
+void node_core::export_metrics(bool running) noexcept {
   if (!settings_.metrics) return;
   std::lock_guard const exporting{metrics_mutex_};
   node_counters c;
   std::size_t hot = 0;
   std::size_t cold = 0;
   milliseconds lag{};
+  bool healthy = false;
+  bool active = false;
   {
     std::lock_guard const lock{mutex_};
     c = engine_.counters();
@@ -320,6 +368,8 @@ void node_core::export_metrics() noexcept {
     hot = engine_.hot_depth();
     cold = engine_.cold_depth();
     lag = engine_.oldest_lag();
+    healthy = running && engine_.healthy();
+    active = running && engine_.active();
   }
   auto& m = *settings_.metrics;
   for (auto const& row : counter_table) {
@@ -330,6 +380,8 @@ void node_core::export_metrics() noexcept {
   m.set(gauge::cold_queue_depth, static_cast<std::int64_t>(cold));
   m.set(gauge::oldest_lag_ms, lag.count());
   m.set(gauge::held, static_cast<std::int64_t>(c.held));
+  m.set(gauge::healthy, healthy ? 1 : 0);
+  m.set(gauge::active, active ? 1 : 0);
   exported_ = c;
 }
 
@@ -351,13 +403,25 @@ void node_core::export_outcomes() noexcept {
 
 void node_core::observe(ticket const& t, result const& r) noexcept {
   if (!settings_.metrics) return;
-  using seconds = std::chrono::duration<double>;
-  std::string_view const route = t.route == nullptr ? std::string_view{} : std::string_view{t.route->name};
-  settings_.metrics->observe(histogram::delivery_seconds, seconds{now() - t.call.began}.count(), route);
+  auto const route = route_of(t);
+  auto const wait = t.path == path::hot ? histogram::hot_wait_seconds : histogram::cold_wait_seconds;
+  settings_.metrics->observe(wait, in_seconds(t.call.began - t.taken), route);
+  settings_.metrics->observe(histogram::delivery_seconds, in_seconds(now() - t.call.began), route);
   if (!std::holds_alternative<done_t>(r.value())) return;
   auto const due = std::max(t.event.occurred_at(), t.event.available_at().value_or(t.event.occurred_at()));
   auto const lag = std::max<instant::duration>(settings_.clock->now() - due, {});
-  settings_.metrics->observe(histogram::lag_seconds, seconds{lag}.count(), route);
+  settings_.metrics->observe(histogram::lag_seconds, in_seconds(lag), route);
+}
+
+// After the engine's lock was released. What is read here of a settled ticket does not change any more.
+void node_core::observe_settled(settle_request const& sent, std::vector<bool> const& applied, steady_time at) noexcept {
+  if (!settings_.metrics) return;
+  settings_.metrics->observe(histogram::settle_batch_rows, static_cast<double>(sent.items.size()), {});
+  for (std::size_t i = 0; i < sent.tickets.size(); ++i) {
+    ticket const& t = *sent.tickets[i];
+    if (!applied[i] || t.ended > at) continue;  // lost, or no listener has answered
+    settings_.metrics->observe(histogram::settle_seconds, in_seconds(at - t.ended), route_of(t));
+  }
 }
 
 }  // namespace outbox::inline v0::core

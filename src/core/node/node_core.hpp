@@ -81,7 +81,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   void dropped(answer_entry& call) noexcept;
   void remember(ticket& t, std::string&& progress) noexcept;  ///< Keeps what a call has done so far.
 
-  void say(log_level level, std::string_view text, std::string_view kind = {}) noexcept;
+  void say(log_level level, std::string_view text, std::string_view kind = {}, log_facts facts = {}) noexcept;
   [[nodiscard]] node_row self(std::uint64_t held);  ///< What a heartbeat tells about this node.
 
   /// The engine's counters, and what the store adds to them.
@@ -126,8 +126,9 @@ class node_core : public std::enable_shared_from_this<node_core> {
   void apply(settle_request const& sent, settle_reply const& reply);
   void apply(renew_request const& sent, renew_reply const& reply);
 
-  /// Passes what was counted since the last call to the metrics object, and the gauges.
-  void export_metrics() noexcept;
+  /// Passes what was counted since the last call to the metrics object, and the gauges. `running`: the node was not
+  /// stopped.
+  void export_metrics(bool running = true) noexcept;
 
   // ---- The runtime ----
 
@@ -181,8 +182,10 @@ class node_core : public std::enable_shared_from_this<node_core> {
   void notify(engine_lock& lock) noexcept;
   void export_outcomes() noexcept;
   void observe(ticket const& t, result const& r) noexcept;  ///< Passes the durations of a call to the metrics object.
+  void observe_settled(settle_request const& sent, std::vector<bool> const& applied, steady_time at) noexcept;
   [[nodiscard]] delivery delivery_of(ticket const& t) const;
   [[nodiscard]] bool intercept(delivery const& d, std::size_t& begun, std::optional<result>& instead);
+  [[nodiscard]] std::optional<result> call_listener(ticket const& t, delivery const& d, detail::call& call);
   void tell_interceptors(delivery const& d, std::size_t begun, result const& r) noexcept;
   [[nodiscard]] std::vector<result> answers_of(route const& where, std::span<delivery const> batch);
   void wait_for_answer(std::shared_ptr<async_call> const& call, std::size_t begun) noexcept;
@@ -212,6 +215,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   node_counters exported_;                         ///< What the metrics object knows.
   std::vector<route_outcomes> exported_outcomes_;  ///< The same, for each route.
   std::vector<route_outcomes> fresh_outcomes_;     ///< Only within `export_metrics`.
+  spi::subscription waits_;                        ///< For connections of the store, if there is a metrics object.
 };
 
 }  // namespace outbox::inline v0::core

@@ -97,8 +97,10 @@ void runtime::start() {
     if (!renewer_will) core_->farewell();
     throw error{errc::unavailable, std::string{"cannot start the node's threads: "} + e.what()};
   }
-  core_->say(log_level::info, "started as " + std::string{name(core_->settings().mode)} + ", incarnation " +
-                                  core_->settings().incarnation);
+  std::string const mode{name(core_->settings().mode)};
+  auto const& incarnation = core_->settings().incarnation;
+  core_->say(log_level::info, "started as " + mode + ", incarnation " + incarnation, {},
+             {{"mode", mode}, {"incarnation", incarnation}});
   if (auto const remarks = core_->store().capabilities().remarks; !remarks.empty()) {
     core_->say(log_level::info, std::string{remarks});
   }
@@ -156,6 +158,7 @@ bool runtime::end_all(clock::time_point deadline) {
   flush(std::min(deadline, clock::now() + std::chrono::seconds{1}));
   if (!end_thread(settler_, loop::settle, deadline) || !end_thread(renewer_, loop::renew, deadline)) return false;
   phase_ = phase::stopped;
+  core_->export_metrics(/*running=*/false);
   core_->say(log_level::info, "stopped");
   return true;
 }
@@ -188,6 +191,7 @@ void runtime::heartbeat() {
   if (self.mode == node_mode::writer_only) return;  // it dispatches nothing, so no node needs to know of it
   check_lock();
   core_->store().heartbeat(self);
+  core_->with_engine([](engine& e) { e.count_commits(1); });
   auto const exclusive = [](node_mode m) { return m == node_mode::single_node || m == node_mode::ordered; };
   for (auto const& other : core_->store().inspect().nodes()) {
     if (other.incarnation == self.incarnation || other.mode == node_mode::writer_only) continue;
@@ -328,7 +332,7 @@ void runtime::purge() {
     try {
       core_->purge_once(stopping);
     } catch (std::exception const& e) {
-      core_->say(log_level::error, std::string{"cannot purge: "} + e.what());
+      core_->say(log_level::error, std::string{"cannot purge: "} + e.what(), {}, {{"error", e.what()}});
     }
     next = core_->now() + every;
     lock.lock();
@@ -395,6 +399,7 @@ bool runtime::close_stepped() {
   step_all(delivered);
   core_->farewell();
   phase_ = phase::stopped;
+  core_->export_metrics(/*running=*/false);
   return drained;
 }
 

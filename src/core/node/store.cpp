@@ -74,6 +74,7 @@ std::vector<parked_key> store::parked_keys(std::size_t /*limit*/) { unsupported(
 std::size_t store::heal(std::size_t /*limit*/) { unsupported(*this, "heal"); }
 void store::set_keyed(bool /*keyed*/) { unsupported(*this, "set_keyed"); }
 std::vector<finding> store::findings() { unsupported(*this, "findings"); }
+subscription store::on_wait(std::function<void(std::chrono::nanoseconds)> /*callback*/) { return {}; }
 
 }  // namespace spi
 }  // namespace outbox::inline v0

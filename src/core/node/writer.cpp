@@ -15,17 +15,17 @@ namespace {
 template <class F>
 void guarded(std::weak_ptr<node_core> const& weak, F&& hook) noexcept {
   try {
-    auto const say = [&](std::string text) {
+    auto const say = [&](std::string text, log_facts facts) {
       if (auto const core = weak.lock()) {
-        core->with_engine_quietly([&](engine& g) { g.remark(log_level::warning, std::move(text)); });
+        core->with_engine_quietly([&](engine& g) { g.remark(log_level::warning, std::move(text), std::move(facts)); });
       }
     };
     try {
       hook();
     } catch (std::exception const& e) {
-      say(std::string{"a writer hook failed: "} + e.what());
+      say(std::string{"a writer hook failed: "} + e.what(), {{"error", e.what()}});
     } catch (...) {
-      say("a writer hook threw something that is not an exception");
+      say("a writer hook threw something that is not an exception", {});
     }
   } catch (...) {  // NOLINT(bugprone-empty-catch): not even the log could be told
   }

@@ -4,6 +4,7 @@
 #include <outbox/error.hpp>
 #include <outbox/result.hpp>
 #include <outbox/sink.hpp>
+#include <outbox/trace.hpp>
 
 #include "sinks/common/field_template.hpp"
 #include "sinks/common/rfc3339.hpp"
@@ -97,6 +98,8 @@ struct envelope::rules {
     return std::nullopt;
   }
 
+  // The context of a trace is sent as it was understood. What is not valid stays behind: it must neither reach a
+  // receiver nor make the event DEAD.
   [[nodiscard]] header_list headers_of(event const& e) const {
     header_list all;
     all.reserve(9 + e.headers().size() + headers.size());
@@ -105,8 +108,16 @@ struct envelope::rules {
     } else {
       add_ours(all, e);
     }
+    auto const trace = trace_of(e);
     for (auto const& [name, value] : e.headers()) {
-      if (!is_ours(name) && !of_route(name)) all.emplace_back(name, value);
+      if (is_ours(name) || of_route(name)) continue;
+      if (name == "traceparent") {
+        if (trace) add(all, name, trace->traceparent());
+      } else if (name == "tracestate") {
+        if (trace) add(all, name, trace->tracestate());
+      } else {
+        all.emplace_back(name, value);
+      }
     }
     for (auto const& [name, value] : headers) all.emplace_back(name, value.of(e));
     return all;

@@ -5,6 +5,7 @@
 #include <outbox/error.hpp>
 #include <outbox/sinks/kafka.hpp>
 
+#include "core/base/log_book.hpp"
 #include "sinks/kafka/outcome.hpp"
 #include "sinks/kafka/producer.hpp"
 
@@ -24,9 +25,14 @@ log_level level_of(int syslog_level) noexcept {
   return syslog_level <= last_notice ? log_level::info : log_level::debug;
 }
 
+options with_limited_log(options o) {
+  o.log = core::limited(std::move(o.log), o.name, {{"sink", o.name}});
+  return o;
+}
+
 class kafka_sink final : public sink, private producer_observer {
  public:
-  explicit kafka_sink(options o) : options_{std::move(o)} { producer_ = new_producer(); }
+  explicit kafka_sink(options o) : options_{with_limited_log(std::move(o))} { producer_ = new_producer(); }
   ~kafka_sink() override = default;
 
   [[nodiscard]] std::string_view name() const noexcept override { return options_.name; }
@@ -123,7 +129,9 @@ void kafka_sink::troubled(rd_kafka_resp_err_t code, char const* text) noexcept {
 void kafka_sink::said(int level, char const* facility, char const* text) noexcept {
   if (!options_.log) return;
   try {
-    options_.log(level_of(level), options_.name + ": " + facility + ": " + text);
+    auto const message = std::string{facility} + ": " + text;
+    log_field const field{"facility", facility};
+    options_.log({.level = level_of(level), .message = message, .fields = {&field, 1}});
   } catch (...) {  // NOLINT(bugprone-empty-catch): as for a node, exceptions of the function are ignored
   }
 }

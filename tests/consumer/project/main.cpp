@@ -1,4 +1,4 @@
-// Links what a service links: core, the stores and the testing kit.
+// Links what a service links: core, the stores, the exporter and the testing kit.
 #include <cstdio>
 #include <outbox/memory.hpp>
 #ifdef WITH_MYSQL
@@ -7,6 +7,9 @@
 #include <outbox/outbox.hpp>
 #ifdef WITH_POSTGRES
 #include <outbox/postgres.hpp>
+#endif
+#ifdef WITH_PROMETHEUS
+#include <outbox/prometheus.hpp>
 #endif
 #include <outbox/sqlite.hpp>
 #include <outbox/testing.hpp>
@@ -24,13 +27,16 @@ bool is_linked(Open open) {
   }
 }
 
-bool servers_are_linked() {
+bool the_rest_is_linked() {
   bool linked = true;
 #ifdef WITH_POSTGRES
   linked = linked && is_linked([](char const* text) { return outbox::postgres::open(text); });
 #endif
 #ifdef WITH_MYSQL
   linked = linked && is_linked([](char const* text) { return outbox::mysql::open(text); });
+#endif
+#ifdef WITH_PROMETHEUS
+  linked = linked && outbox::prometheus::registry{}.text().find("outbox_build_info") != std::string::npos;
 #endif
   return linked;
 }
@@ -61,5 +67,5 @@ int main(int argc, char** argv) {
   }
   box.run_until_idle();
   std::printf("outbox %s\n", std::string{outbox::version()}.c_str());
-  return seen == 1 && servers_are_linked() ? 0 : 1;
+  return seen == 1 && the_rest_is_linked() ? 0 : 1;
 }

@@ -81,12 +81,13 @@ TEST_F(Kafka, AMessageCarriesTheEvent) {
   if (cluster.is_mock()) cluster.topic(topic, 4);
   auto const to = kafka::open(options());
   auto const payload = std::string{"{ \"bytes\" :\t1 }\n\xff\xfe", 19};
-  auto const e = event::bytes("order.placed", payload, "application/x",
-                              {.id = "e1",
-                               .aggregate = {"order", "42"},
-                               .tenant = "acme",
-                               .headers = {{"traceparent", "00-aa-bb-01"}},
-                               .occurred_at = instant{std::chrono::sys_days{std::chrono::year{2030} / 1 / 31}}});
+  auto const e = event::bytes(
+      "order.placed", payload, "application/x",
+      {.id = "e1",
+       .aggregate = {"order", "42"},
+       .tenant = "acme",
+       .headers = {{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, {"tracestate", "a=1"}},
+       .occurred_at = instant{std::chrono::sys_days{std::chrono::year{2030} / 1 / 31}}});
   to->publish(envelope{{.topic = topic, .partition = "3"}}.make(e), told.next("e1"), steady_time::max());
   ASSERT_TRUE(told.reach(1));
   EXPECT_EQ(told.of("e1").what, published::how::stored) << told.of("e1").reason;
@@ -97,7 +98,37 @@ TEST_F(Kafka, AMessageCarriesTheEvent) {
   EXPECT_EQ(all[0].partition, 3);
   EXPECT_EQ(all[0].headers,
             "event_id=e1,event_type=order.placed,aggregate_type=order,aggregate_id=42,tenant=acme,"
-            "occurred_at=2030-01-31T00:00:00.000000Z,content_type=application/x,traceparent=00-aa-bb-01");
+            "occurred_at=2030-01-31T00:00:00.000000Z,content_type=application/x,"
+            "traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01,tracestate=a=1");
+}
+
+TEST_F(Kafka, WhatTheClientLogsNamesTheSinkAndItsPart) {
+  std::mutex mutex;
+  std::string text, fields;
+  auto const to = kafka::open({.bootstrap_servers = "127.0.0.1:1", .name = "orders", .log = [&](log_line const& line) {
+                                 std::lock_guard const lock{mutex};
+                                 text = line.text();
+                                 fields = line.logfmt();
+                               }});
+  ASSERT_TRUE(eventually([&] {
+    std::lock_guard const lock{mutex};
+    return !text.empty();
+  }));
+  std::lock_guard const lock{mutex};
+  EXPECT_THAT(text, ::testing::StartsWith("orders: "));
+  EXPECT_THAT(fields, ::testing::StartsWith("sink=orders facility="));
+}
+
+TEST_F(Kafka, CloudEventsCarryTheContextOfTheTraceUnderItsOwnNames) {
+  if (cluster.is_mock()) cluster.topic(topic, 1);
+  auto const to = kafka::open(options());
+  auto const e = event::json(
+      "t", "1", {.id = "e1", .headers = {{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}});
+  to->publish(envelope{{.topic = topic, .cloud_events = "/shop"}}.make(e), told.next("e1"), steady_time::max());
+  ASSERT_TRUE(told.reach(1));
+  ASSERT_EQ(cluster.messages(topic).size(), 1U);
+  EXPECT_THAT(cluster.messages(topic)[0].headers,
+              HasSubstr(",traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"));
 }
 
 // The hashes are those that the tests of Kafka's own clients compare with.

@@ -191,8 +191,8 @@ TEST_F(MysqlForeign, UnreadableRowsAreDeadAndTheRestIsDelivered) {
          row("good", "utc_timestamp(6)", "'{}'") + ", " + row("never", "'9999-12-31 23:59:59.999999'"));
   std::vector<std::string> log;
   EXPECT_THAT(deliver_all(s,
-                          [&](log_level level, std::string_view text) {
-                            if (level == log_level::error) log.emplace_back(text);
+                          [&](log_line const& line) {
+                            if (line.level == log_level::error) log.push_back(line.text());
                           }),
               ElementsAre("good 1"));
   EXPECT_THAT(log, ::testing::Contains(HasSubstr("event array (t) of route 't' is DEAD: the row cannot be read: ")));

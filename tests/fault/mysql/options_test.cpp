@@ -244,7 +244,7 @@ TEST_F(MysqlOptions, AUrlOpensTheStore) {
 TEST_F(MysqlOptions, WarningsNameTheStore) {
   std::vector<std::string> said;
   auto o = db.options();
-  o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
+  o.log = [&](log_line const& line) { said.push_back(line.text()); };
   static_cast<void>(mysql::open(db.url(), o));
   EXPECT_THAT(said, ::testing::Each(::testing::StartsWith("the store of " + db.database() + ".outbox_event: ")));
   if (!mysql_server::shared().directory().empty()) {  // as the tests' server has it

@@ -219,5 +219,17 @@ TEST_F(MysqlPlan, OneEventIsFoundById) {
   expect("all there", there, "outbox_event_id", 12);
 }
 
+TEST_F(MysqlPlan, AnOverviewReadsWhatItCounts) {
+  auto text = shared.overview;
+  auto const put = [&](std::string const& mark, std::string const& by) {
+    for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark)) text.replace(at, mark.size(), by);
+  };
+  put("?1", "100");
+  put("?2", "utc_timestamp(6)");
+  put("?3", "(utc_timestamp(6) - INTERVAL 1 MINUTE)");
+  expect("overview", made([&](sql_text& t) { t << text; }), "outbox_event_due", 1000);
+  EXPECT_THAT(plan_of(text), HasSubstr("\"key\": \"outbox_event_ended\""));
+}
+
 }  // namespace
 }  // namespace outbox

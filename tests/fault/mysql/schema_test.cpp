@@ -452,7 +452,7 @@ TEST_F(MysqlSchema, JsonThatIsKeptWorks) {
   auto o = db.options();
   o.adopt_json = mysql::json_columns::keep;
   std::vector<std::string> said;
-  o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
+  o.log = [&](log_line const& line) { said.push_back(line.text()); };
   auto const s = mysql::open(db.url(), o);
   EXPECT_THROW(db.execute("UPDATE " + db.table() + " SET payload = 'not json'"), error) << "it is JSON";
   write_one(s, "own", {.headers = {{"a", "b"}}});

@@ -14,7 +14,7 @@ class MysqlSettings : public ::testing::Test {
   std::vector<std::string> said_by_open(mysql_database const& db) {
     std::vector<std::string> said;
     auto o = db.options();
-    o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
+    o.log = [&](log_line const& line) { said.push_back(line.text()); };
     static_cast<void>(mysql::open(db.url(), o));
     return said;
   }

@@ -7,6 +7,7 @@
 
 #include "databases.hpp"
 #include "service_process.hpp"
+#include "support/exposition.hpp"
 
 namespace outbox {
 namespace {
@@ -110,6 +111,21 @@ TEST_F(OrderServiceInterface, EventsGoWhereAConfigurationSays) {
   EXPECT_EQ(event.at("payload").at("cents"), 1999);
   EXPECT_EQ(service.end(SIGTERM), 0);
   EXPECT_EQ(json::parse(text_of_file(lines)), event) << "one line for one order";
+}
+
+TEST_F(OrderServiceInterface, ItsFiguresAreServedForPrometheus) {
+  for (auto const& config : {std::string{}, std::string{OUTBOX_SOURCE_DIR "/examples/order_service/shipping.toml"}}) {
+    on_sqlite fresh;
+    order_service_process service{dir.string(), config.empty() ? "in_process" : "from_file", fresh.url(), config};
+    ASSERT_EQ(service.post(R"({"customer":"Ada","cents":1999})").status, 201) << service.said();
+    EXPECT_TRUE(eventually([&] {
+      auto const seen = samples_of(service.ask("/metrics").body);
+      auto const route = config.empty() ? "shipping" : "order.placed";
+      auto const n = seen.find("outbox_dispatch_success_total{table=\"orders\",route=\"" + std::string{route} + "\"}");
+      return n != seen.end() && n->second == 1;
+    })) << service.ask("/metrics").body;
+    EXPECT_EQ(service.end(SIGTERM), 0);
+  }
 }
 
 TEST_F(OrderServiceInterface, TheSampleConfigurationsAreRight) {

@@ -167,6 +167,30 @@ TEST_F(PostgresConnect, AConnectionToAnotherDatabaseIsRefused) {
   db.execute("DROP DATABASE other_" + db.schema() + " WITH (FORCE)");
 }
 
+// The store has one connection, and while that is being made another request has to wait: in vain, so that the test
+// needs no second thread.
+TEST_F(PostgresConnect, WaitsForAConnectionAreToldOf) {
+  std::shared_ptr<outbox::store> s;
+  std::vector<std::chrono::nanoseconds> waits;
+  bool asked = false;
+  auto o = with([&] {
+    if (s && !std::exchange(asked, true)) {
+      EXPECT_EQ(thrown_by([&] { static_cast<void>(s->now()); }).code(), errc::unavailable);
+    }
+    return handles.open(db.connection());
+  });
+  o.connections = 1;
+  o.timeout = 200ms;
+  s = postgres::open("", std::move(o));
+  auto const told = s->backend().on_wait([&](auto time) { waits.push_back(time); });
+  static_cast<void>(s->now());
+  ASSERT_EQ(waits.size(), 1U);
+  EXPECT_GE(waits[0], 200ms);
+  static_cast<void>(s->now());
+  EXPECT_EQ(waits.size(), 1U) << "a free connection is no wait";
+  s.reset();
+}
+
 TEST_F(PostgresConnect, MigrateUsesItToo) {
   auto const o = with([&] { return handles.open(db.connection()); });
   EXPECT_EQ(postgres::migrate("", o).change, migration::kind::created);

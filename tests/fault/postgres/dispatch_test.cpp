@@ -91,9 +91,9 @@ class PostgresCopies : public PostgresServer {
   postgres::options options_in(std::string const& schema) {
     auto o = db.options();
     o.schema = schema;
-    o.log = [this](log_level, std::string_view text) {
+    o.log = [this](log_line const& line) {
       std::lock_guard const lock{mutex};
-      said.emplace_back(text);
+      said.push_back(line.text());
     };
     return o;
   }

@@ -66,8 +66,8 @@ TEST_F(PostgresSchema, UnreadableRowsAreDeadAndTheRestIsDelivered) {
        "('never', 't', '1', NULL, 0, 'infinity', now());");
   std::vector<std::string> log;
   EXPECT_THAT(deliver_all(s,
-                          [&](log_level level, std::string_view text) {
-                            if (level == log_level::error) log.emplace_back(text);
+                          [&](log_line const& line) {
+                            if (line.level == log_level::error) log.push_back(line.text());
                           }),
               ElementsAre("good 1"));
   EXPECT_THAT(log, ElementsAre(HasSubstr("event bad (t) of route 't' is DEAD: the row cannot be read: ")));

@@ -158,7 +158,7 @@ TEST_F(PostgresSchema, WithoutTheRightToMigrateTheErrorSaysWhatToDo) {
 TEST_F(PostgresSchema, AWeakDurabilitySettingIsWarnedOf) {
   std::vector<std::string> said;
   auto o = db.options();
-  o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
+  o.log = [&](log_line const& line) { said.push_back(line.text()); };
   static_cast<void>(postgres::open(db.connection(), o));
   EXPECT_THAT(said, ElementsAre(HasSubstr("fsync = off")));  // as the tests' server has it
   EXPECT_THAT(said, ElementsAre(::testing::StartsWith("the store of " + db.table() + ": ")));

@@ -72,11 +72,39 @@ TEST_F(PostgresServer, PurgeUsesTheIndexOfWhatEnded) {
   EXPECT_EQ(s->backend().purge({.retention = 0s, .limit = 500}), 500U);
 }
 
+// What an operator looks at costs the same on a large table.
+TEST_F(PostgresServer, AnOverviewAndTheNewestRowsComeFromIndexes) {
+  auto const s = db.open();
+  db.execute("INSERT INTO " + db.table() +
+             " (event_id, event_type, payload, status, available_at, created_at, done_at) SELECT 'e' || i, 't', '1', "
+             "i % 4, now(), now(), CASE WHEN i % 2 = 1 THEN now() END FROM generate_series(1, 20000) i");
+  db.execute("ANALYZE " + db.table());
+  db.execute("SET plan_cache_mode = force_generic_plan");
+  for (auto const setting : postgres::plan_settings) db.execute("SET " + std::string{setting});
+  auto const sql = postgres::shared_statements({.schema = db.schema()});
+  db.execute("PREPARE overview AS " + sql.overview);
+  auto const plan = db.ask("EXPLAIN (FORMAT JSON) EXECUTE overview(100, 0, -60000000)");
+  for (auto const* const index : {"outbox_event_ready", "outbox_event_ended", "outbox_event_dead"}) {
+    EXPECT_THAT(plan, HasSubstr(index));
+  }
+  EXPECT_THAT(plan, ::testing::Not(HasSubstr("Seq Scan")));
+  EXPECT_THAT(plan, ::testing::Not(HasSubstr("\"Sort\"")));
+  auto newest = sql.filter.newest;
+  for (auto at = newest.find("[?]"); at != std::string::npos; at = newest.find("[?]")) newest.replace(at, 3, "50");
+  auto const list = db.ask("EXPLAIN (FORMAT JSON) SELECT event_id FROM " + db.table() + " WHERE " + newest);
+  EXPECT_THAT(list, HasSubstr("Tid Scan"));
+  EXPECT_THAT(list, HasSubstr("outbox_event_ready"));
+  EXPECT_THAT(list, HasSubstr("outbox_event_ended"));
+  EXPECT_THAT(list, ::testing::Not(HasSubstr("Seq Scan")));
+  EXPECT_EQ(s->backend().overview(100).pending, 100U);
+  EXPECT_EQ(s->backend().count({.newest = 50}, 1000), 100U) << "so many of each kind";
+}
+
 // With its index if there is one. Only without it does the store log a warning, once there is a backlog.
 TEST_F(PostgresServer, ClaimsInOrderUseTheirIndex) {
   std::vector<std::string> said;
   auto o = db.options();
-  o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
+  o.log = [&](log_line const& line) { said.push_back(line.text()); };
   auto const claim = [&](std::shared_ptr<outbox::store> const& s, std::string const& token, std::size_t limit) {
     auto const rows = s->backend().claim({.token = token, .limit = limit, .lease = 30s, .in_order = true}).rows;
     s->backend().release(std::span{&token, 1}, 30s);

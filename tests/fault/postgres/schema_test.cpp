@@ -35,7 +35,7 @@ TEST_F(PostgresSchema, AnInvalidIndexForAnOrderedNodeIsReported) {
   migrate(o);
   db.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = $1::regclass",
              db.table("outbox_event_in_order"));
-  o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
+  o.log = [&](log_line const& line) { said.push_back(line.text()); };
   static_cast<void>(postgres::open(db.connection(), o));
   EXPECT_THAT(said, ::testing::Contains(HasSubstr("outbox_event_in_order is not valid")));
 }
@@ -155,7 +155,7 @@ TEST_F(PostgresSchema, JsonbThatIsKeptWorksAndIsWarnedOf) {
   auto o = db.options();
   o.adopt_jsonb = postgres::jsonb::keep;
   std::vector<std::string> said;
-  o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
+  o.log = [&](log_line const& line) { said.push_back(line.text()); };
   auto const s = postgres::open(db.connection(), o);
   EXPECT_THAT(said, ::testing::Contains(HasSubstr("payload stays jsonb")));
   EXPECT_EQ(column_type("payload"), "jsonb");

@@ -145,8 +145,8 @@ TEST_F(PostgresTransaction, ATransactionThatSqlEndedIsAnError) {
 TEST_F(PostgresTransaction, ATransactionThatSqlCommittedLogsTheEventsThatAreLost) {
   std::vector<std::string> said;
   auto o = db.options();
-  o.log = [&](log_level level, std::string_view text) {
-    if (level == log_level::error) said.emplace_back(text);
+  o.log = [&](log_line const& line) {
+    if (line.level == log_level::error) said.push_back(line.text());
   };
   auto n = writer_only({.store = postgres::open(db.connection(), o), .log = nullptr});
   postgres::connection c{db.connection()};

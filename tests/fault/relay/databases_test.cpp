@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "fault/relay/relay_fixture.hpp"
+#include "support/exposition.hpp"
 #ifdef OUTBOX_HAS_POSTGRES
 #include "support/postgres_database.hpp"
 #endif
@@ -14,6 +15,8 @@ namespace outbox {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::Pair;
 
 class relay_on_a_server : public relay_fixture {
@@ -53,6 +56,29 @@ TEST_F(RelayOnPostgres, RowsThatPsqlInsertsArrive) {
          "PGOPTIONS='-c search_path=" + db.schema() + "' " + postgres_programs() +
              "/psql -q -v ON_ERROR_STOP=1 -h 127.0.0.1 -U outbox -d postgres -p " + server_port,
          [&] { return db.ask("SELECT count(*) FROM " + db.table() + " WHERE status = 1") == "2"; });
+}
+#endif
+
+#if defined(OUTBOX_HAS_POSTGRES) && defined(OUTBOX_HAS_PROMETHEUS)
+TEST_F(RelayOnPostgres, MetricsTellOfAServerThatIsAwayAndOfItsReturn) {
+  postgres_server server;
+  write_config_for("postgresql://outbox@127.0.0.1:" + std::to_string(server.port()) + "/postgres");
+  auto const pid = start();
+  ASSERT_TRUE(eventually([&] { return ready(); })) << log();
+  server.kill_hard();
+  auto const shows = [&](std::string const& name, double value) {
+    for (auto const& [series, v] : samples_of(run("curl -s " + url("/metrics")).out)) {
+      if (series.starts_with(name + "{")) return v == value;
+    }
+    return false;
+  };
+  EXPECT_TRUE(eventually([&] { return shows("outbox_healthy", 0); })) << log();
+  EXPECT_TRUE(eventually([&] { return shows("outbox_table_up", 0); })) << log();
+  EXPECT_THAT(run("curl -s " + url("/metrics")).out, Not(HasSubstr("outbox_table_pending")));
+  server.start();
+  EXPECT_TRUE(eventually([&] { return shows("outbox_healthy", 1); })) << log();
+  EXPECT_TRUE(eventually([&] { return shows("outbox_table_up", 1) && shows("outbox_table_pending", 0); })) << log();
+  EXPECT_EQ(end(pid, SIGTERM), 0) << log();
 }
 #endif
 

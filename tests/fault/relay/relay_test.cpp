@@ -57,6 +57,29 @@ TEST_F(Relay, RowsThatTheShellInsertsArrive) {
   EXPECT_THAT(log(), HasSubstr("level=info message=\"the relay has stopped\""));
 }
 
+TEST_F(Relay, ADeadEventIsALineWithItsFields) {
+  write_config("topic = \"{tenant}\"\nname = \"to-a-file\"\n[log]\nformat = \"json\"\n");
+  auto const pid = start();
+  insert(0, 1);  // it has no tenant, so there is no topic
+  ASSERT_TRUE(eventually([&] { return log().find("is DEAD") != std::string::npos; })) << log();
+  EXPECT_EQ(end(pid, SIGTERM), 0) << log();
+  std::istringstream lines{log()};
+  int found = 0;
+  for (std::string line; std::getline(lines, line);) {
+    auto const j = nlohmann::json::parse(line);
+    if (j.value("event", "") != "e0") continue;
+    ++found;
+    EXPECT_EQ(j.at("level"), "error");
+    EXPECT_EQ(j.at("type"), "order.placed");
+    EXPECT_EQ(j.at("route"), "to-a-file");
+    EXPECT_EQ(j.at("attempt"), "1");
+    EXPECT_EQ(j.at("error"), "the route's topic is empty for this event");
+    EXPECT_EQ(j.at("table"), "outbox_event in " + db());
+    EXPECT_FALSE(j.at("node").get<std::string>().empty());
+  }
+  EXPECT_EQ(found, 1) << log();
+}
+
 TEST_F(Relay, SigtermUnderLoadLosesAndDuplicatesNothing) {
   insert(0, 3000);
   auto pid = start();

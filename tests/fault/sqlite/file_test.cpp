@@ -221,8 +221,8 @@ class LockFile : public SqliteFile {
   void start(member& m) {
     single_node_options o{.store = sqlite::open(path)};
     o.poll.every = 20ms;
-    o.log = [&m](log_level, std::string_view text) {
-      if (text.find(": dispatching") != std::string_view::npos || text.ends_with("standing by")) m.asked = true;
+    o.log = [&m](log_line const& line) {
+      if (line.message.starts_with("dispatching") || line.message.ends_with("standing by")) m.asked = true;
     };
     o.listeners.on("t", [this](delivery const& d) { seen.add(d.id); });
     m.n.emplace(single_node(std::move(o)));

@@ -45,9 +45,9 @@ class Foreign : public ::testing::Test {
   class testing_log {
    public:
     log_function function() {
-      return [this](log_level, std::string_view line) {
+      return [this](log_line const& line) {
         std::lock_guard const lock{mutex_};
-        text_ += std::string{line} + "\n";
+        text_ += line.text() + "\n";
       };
     }
     std::string text() {
@@ -288,7 +288,7 @@ TEST_F(Foreign, I5_InOrderARowThatCannotBeNormalisedHoldsUpTheRowsBehindIt) {
 TEST_F(Foreign, RowsThatWaitBecauseATriggerRollsBackAreLoggedOnce) {
   std::vector<std::string> said;
   sqlite::options o;
-  o.log = [&](log_level, std::string_view text) { said.emplace_back(text); };
+  o.log = [&](log_line const& line) { said.push_back(line.text()); };
   auto const own = sqlite::open(path, std::move(o));
   shell(
       "CREATE TRIGGER stuck BEFORE UPDATE ON outbox_event WHEN OLD.event_id = 'bad' BEGIN SELECT RAISE(ROLLBACK, "
@@ -309,8 +309,8 @@ TEST_F(Foreign, UnreadableHeadersMakeARowDead) {
       plain_insert("good", "'2026-01-01'"));
   std::vector<std::string> log;
   auto o = options();
-  o.log = [&](log_level level, std::string_view text) {
-    if (level == log_level::error) log.emplace_back(text);
+  o.log = [&](log_line const& line) {
+    if (line.level == log_level::error) log.push_back(line.text());
   };
   auto n = single_node(std::move(o));
   n.start();

@@ -12,6 +12,7 @@
 #include "support/postgres_database.hpp"
 #endif
 #ifdef OUTBOX_HAS_MYSQL
+#include "mysql/url.hpp"
 #include "support/mysql_database.hpp"
 #endif
 

@@ -37,7 +37,8 @@ TEST_F(Webhook, ARequestCarriesTheEvent) {
                              {.id = "e1",
                               .aggregate = {"order", "42"},
                               .tenant = "acme",
-                              .headers = {{"traceparent", "00-1-2-01"},
+                              .headers = {{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+                                          {"tracestate", "a=1,b=2"},
                                           {"Host", "evil"},
                                           {"webhook-id", "forged"},
                                           {"AUTHORIZATION", "forged"},
@@ -55,7 +56,8 @@ TEST_F(Webhook, ARequestCarriesTheEvent) {
   EXPECT_THAT(r.headers, Contains(Pair("aggregate-type", "order")));
   EXPECT_THAT(r.headers, Contains(Pair("aggregate-id", "42")));
   EXPECT_THAT(r.headers, Contains(Pair("tenant", "acme")));
-  EXPECT_THAT(r.headers, Contains(Pair("traceparent", "00-1-2-01")));
+  EXPECT_THAT(r.headers, Contains(Pair("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")));
+  EXPECT_THAT(r.headers, Contains(Pair("tracestate", "a=1,b=2")));
   EXPECT_THAT(r.headers, Contains(Pair("shop", "42")));
   EXPECT_THAT(r.headers, Contains(Pair("Authorization", "Bearer b")));
   EXPECT_THAT(r.headers, Contains(Pair("Empty", "")));
@@ -63,6 +65,23 @@ TEST_F(Webhook, ARequestCarriesTheEvent) {
   EXPECT_FALSE(r.headers.contains("AUTHORIZATION"));
   EXPECT_FALSE(r.headers.contains("Expect"));
   EXPECT_FALSE(r.headers.contains("event_id")) << "webhook-id says it";
+}
+
+// Another program wrote the row, so nothing has checked its headers.
+TEST_F(Webhook, AContextOfATraceInjectsNothing) {
+  auto const to = webhook::open(options(server.url("/ok")));
+  event_record r;
+  r.id = "e1";
+  r.type = "t";
+  r.payload = "1";
+  r.headers = {{"traceparent", "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-\r\nevil: 1"},
+               {"tracestate", "a=1\r\nevil: 1"}};
+  to->publish(envelope{{.cloud_events = "/shop"}}.make(event::restore(r)), report_of("e1"), steady_time::max());
+  ASSERT_EQ(report("e1").what, published::how::stored) << report("e1").reason;
+  auto const got = server.at(0);
+  EXPECT_THAT(got.headers, Contains(Pair("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")));
+  EXPECT_FALSE(got.headers.contains("tracestate"));
+  EXPECT_FALSE(got.headers.contains("evil"));
 }
 
 TEST_F(Webhook, TheSignatureIsThatOfOpenssl) {
