@@ -158,7 +158,7 @@ std::vector<std::string> arguments_of(CLI::App const& verb) {
   return all;
 }
 
-std::vector<status_text> statuses_of(std::string const& text) {
+std::vector<status_text> exit_statuses_of(std::string const& text) {
   std::vector<status_text> all;
   auto rest = std::string_view{text};
   if (rest.ends_with('.')) rest.remove_suffix(1);

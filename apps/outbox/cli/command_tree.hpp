@@ -89,6 +89,6 @@ struct status_text {
 };
 
 /// "0 success; 1 failure." as a list.
-[[nodiscard]] std::vector<status_text> statuses_of(std::string const& text);
+[[nodiscard]] std::vector<status_text> exit_statuses_of(std::string const& text);
 
 }  // namespace outbox_tool

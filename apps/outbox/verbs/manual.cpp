@@ -88,7 +88,7 @@ std::string examples(std::vector<example> const& all) {
 std::string exit_status(std::string const& statuses) {
   if (statuses.empty()) return {};
   std::string text = "# EXIT STATUS\n\n";
-  for (auto const& s : statuses_of(statuses)) text += definition(bold(s.number), s.meaning);
+  for (auto const& s : exit_statuses_of(statuses)) text += definition(bold(s.number), s.meaning);
   return text;
 }
 
