@@ -110,6 +110,13 @@ class OUTBOX_CONFIG_EXPORT config {
   /// Where a table is, without a password. Throws `error` (invalid_option) if there is no such table.
   [[nodiscard]] std::string url_of(std::string_view table) const;
 
+  /// The same with its password: only for connections.
+  [[nodiscard]] std::string secret_url_of(std::string_view table) const;
+
+  /// True if the table has a layout: another program made it. Throws `error` (invalid_option) if there is no such
+  /// table.
+  [[nodiscard]] bool has_layout(std::string_view table) const;
+
   /// Opens the store of one table: for tools. `o.layout` is that of the configuration. Throws `error` (invalid_option)
   /// if there is no such table, or the error of the store.
   [[nodiscard]] std::shared_ptr<store> open_table(std::string_view table, open_options o) const;

@@ -392,6 +392,8 @@ configuration::table_data const& config::table(std::string_view label) const {
 }
 
 std::string config::url_of(std::string_view label) const { return without_password(table(label).url); }
+std::string config::secret_url_of(std::string_view label) const { return table(label).url; }
+bool config::has_layout(std::string_view label) const { return table(label).layout.has_value(); }
 
 std::shared_ptr<store> config::open_table(std::string_view label, open_options o) const {
   auto const& t = table(label);

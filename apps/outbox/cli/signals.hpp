@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM for verbs that run for a while: they end at a good moment.
+// SIGINT, SIGTERM and SIGHUP for verbs that run for a while: they end at a good moment.
 #pragma once
 
 #include <atomic>
@@ -8,17 +8,21 @@
 
 namespace outbox_tool {
 
-/// While one lives, SIGINT and SIGTERM are noted; a second one ends the process at once. One at a time.
+/// While one lives, SIGINT, SIGTERM and SIGHUP are noted; a second one ends the process at once. One at a time. SIGHUP
+/// stays ignored where nohup has made it so.
 class interruption {
  public:
   interruption() {
     noted() = 0;
     for (int const s : {SIGINT, SIGTERM}) std::signal(s, &note);
+    before_ = std::signal(SIGHUP, &note);
+    if (before_ == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
   }
   interruption(interruption const&) = delete;
   interruption& operator=(interruption const&) = delete;
   ~interruption() {
     for (int const s : {SIGINT, SIGTERM}) std::signal(s, SIG_DFL);
+    std::signal(SIGHUP, before_);
   }
 
   [[nodiscard]] bool came() const noexcept { return noted() != 0; }
@@ -41,6 +45,8 @@ class interruption {
   static void note(int signal) noexcept {
     if (noted().exchange(signal) != 0) std::_Exit(128 + signal);
   }
+
+  void (*before_)(int) = SIG_DFL;
 };
 
 }  // namespace outbox_tool

@@ -42,7 +42,13 @@ class target {
   [[nodiscard]] std::string const& config_file() const noexcept { return options_.config; }
 
   /// The URL with its password. Only for connections.
-  [[nodiscard]] std::string const& url() const noexcept { return options_.db; }
+  [[nodiscard]] std::string url() const { return config_ ? config_->secret_url_of(options_.table) : options_.db; }
+
+  /// True if another program made the table, and the configuration describes it.
+  [[nodiscard]] bool has_layout() const { return config_ && config_->has_layout(options_.table); }
+
+  /// How long the database may take for an answer.
+  [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return timeout_; }
 
   /// Opens the store; for reading, the database refuses every change and ends a read after the time-out. Never changes
   /// a schema. Throws `tool_error` (exit_schema) that says what to do if the table is not there or has another schema;

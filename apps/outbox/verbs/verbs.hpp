@@ -18,6 +18,8 @@ void add_pause(command_tree& tree);
 void add_resume(command_tree& tree);
 void add_audit(command_tree& tree);
 void add_migrate(command_tree& tree);
+void add_grants(command_tree& tree);
+void add_bench(command_tree& tree);
 void add_relay(command_tree& tree);
 void add_check_config(command_tree& tree);
 void add_completion(command_tree& tree);
