@@ -122,9 +122,10 @@ class OUTBOX_CORE_EXPORT node {
   bool resume(route_pause const& what);
   [[nodiscard]] std::vector<route_pause> paused() const;
 
-  /// Makes a pending event DEAD, with `reason` as its error. If a node holds it, that node loses it: a listener that
-  /// runs is not interrupted, its `delivery::stop` is set at the next renewal, and its result is counted as lost.
-  /// Returns false if there is no such event or it has ended. Throws the error of the store; `error` (unsupported) if
+  /// Makes a pending event DEAD, with `reason` as its error. If a node holds it, this one or another, that node loses
+  /// it and learns of it at its next renewal, within a quarter of its lease: it then forgets the event if it is queued,
+  /// and sets `delivery::stop` if its listener runs. Until then the listener may still be called; its result is counted
+  /// as lost. Returns false if there is no such event or it has ended. Throws the error of the store; `error` (unsupported) if
   /// it has no filters.
   bool cancel(std::string_view event_id, std::string_view reason);
 

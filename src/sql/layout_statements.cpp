@@ -138,8 +138,8 @@ void add_filters(dialect& d, table_layout const& l, layout_forms const& f, write
     auto const error = w.q(l.error);
     auto const type = w.q(l.event_type);
     d.errors = w.unfinished("SELECT " + error + ", count(*), count(CASE WHEN {status} = {DEAD} THEN 1 END), " +
-                            "min({created}), max({created}), min(" + f.text("{id}") + "), min(" + type +
-                            "), count(DISTINCT " + type + ") FROM [rows] WHERE " + error +
+                            f.time("min({created})") + ", " + f.time("max({created})") + ", min(" + f.text("{id}") +
+                            "), min(" + type + "), count(DISTINCT " + type + ") FROM [rows] WHERE " + error +
                             " IS NOT NULL[filter] GROUP BY " + error + " ORDER BY 2 DESC, 1" + limit);
   }
   auto const why = l.error.empty() ? " AND ?3 <> 'no column'" : "";

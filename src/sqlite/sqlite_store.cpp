@@ -230,7 +230,9 @@ std::shared_ptr<store> open(std::string const& path, options o) {
     if (o.read_only) o.migrate = false;
     // Without the right to create the table, an empty file would be of no use.
     if (!o.migrate && !o.connect && !std::filesystem::exists(path)) {
-      throw error{errc::store_failure, "cannot open the outbox in '" + path + "': there is no such file"};
+      throw error{errc::store_failure,
+                  "cannot open the outbox in '" + path + "': there is no such file" +
+                      (o.read_only ? "" : ": call outbox::sqlite::migrate(), or open with .migrate = true")};
     }
     auto const db = open_handle(path, o.connect, o.busy_timeout, o.synchronous, o.read_only);
     wait.attach(db.get());

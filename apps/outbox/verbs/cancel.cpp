@@ -14,8 +14,9 @@ void add_cancel(command_tree& tree) {
       "cancel",
       {.summary = "make pending events DEAD, so that they are not delivered",
        .details =
-           "The reason becomes their error. An event that a node holds is taken away from it: a listener that runs "
-           "already is not interrupted, and its result is ignored. `outbox replay` undoes it.",
+           "The reason becomes their error. An event that a node holds is taken away from it. The node learns of that "
+           "within a quarter of its lease; until then its listener may still be called, and the result is ignored. "
+           "`outbox replay` undoes it.",
        .examples = {{"outbox cancel --type mail.newsletter --reason 'sent by mistake' --db sqlite:shop.db",
                      "all of a type"},
                     {"outbox cancel 01JAB3J6ZK0000000000000000 --yes", "one event"}},

@@ -86,7 +86,9 @@ TEST_F(Manual, APageSaysWhatHelpSays) {
     auto const text = read(page);
     auto const verb = page.substr(page.find('-') + 1);
     for (auto const& line : lines_of(run_tool({verb, "--help"}).out)) {
-      if (line.starts_with("  outbox ")) EXPECT_THAT(text, HasSubstr(line.substr(2) + "\n")) << page;
+      if (line.starts_with("  outbox ")) {
+        EXPECT_THAT(text, HasSubstr(line.substr(2) + "\n")) << page;
+      }
       if (!line.starts_with("  -")) continue;
       auto const option = line.substr(2, line.find("  ", 2) - 2);
       EXPECT_THAT(text, HasSubstr(" " + option + "\n")) << page;
@@ -108,7 +110,9 @@ TEST_F(Manual, ThePageOfAVerbTellsArgumentsAndStatuses) {
 TEST_F(Manual, TheFirstPageNamesVerbsVariablesAndStatuses) {
   auto const text = read("outbox");
   for (auto const& page : pages()) {
-    if (page != "outbox") EXPECT_THAT(text, HasSubstr(page + "(1)"));
+    if (page != "outbox") {
+      EXPECT_THAT(text, HasSubstr(page + "(1)"));
+    }
   }
   EXPECT_THAT(text, HasSubstr("       OUTBOX_STORE__URL\n           store.url of the configuration"));
   EXPECT_THAT(text, HasSubstr("       130\n           interrupted\n"));
