@@ -12,10 +12,10 @@ JOBS ?= $(shell echo $$((2 * $$(nproc))))
 CCACHE := $(shell command -v ccache 2>/dev/null)
 CONFIGURE = cmake --preset $(PRESET) $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
-.PHONY: help demo demo-relay test build bench sim asan tsan coverage lint doxygen install deb format clean
+.PHONY: help demo demo-relay test build bench sim asan tsan coverage lint doxygen install deb test-packages format clean
 
 help:  ## what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
 demo:  ## an order service on SQLite that is killed in the middle, and recovers
 	@tools/install-packages build
@@ -78,7 +78,7 @@ doxygen:  ## build the API pages from the headers into build/doxygen; a warning 
 	@tools/install-packages doxygen
 	@mkdir -p build && doxygen docs/Doxyfile
 
-install:  ## install the library to PREFIX=/usr/local
+install:  ## install the library and the tool to PREFIX=/usr/local; manual pages too if scdoc is there
 	@tools/install-packages build
 	@cmake --preset release $(if $(CCACHE),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache) -DOUTBOX_TESTS=OFF -DOUTBOX_EXAMPLES=OFF --log-level=WARNING >/dev/null
 	@cmake --build --preset release
@@ -90,6 +90,9 @@ deb:  ## make Debian packages in build/deb and check them with lintian
 	@cmake --build build/deb
 	@cd build/deb && rm -f *.deb && cpack -G DEB >/dev/null && ls *.deb
 	@lintian --fail-on error,warning build/deb/*.deb
+
+test-packages: deb  ## install the packages of make deb in a clean root, and use them
+	@tools/test-packages build/deb
 
 format:  ## format every source (clang-format-16)
 	@tools/install-packages lint

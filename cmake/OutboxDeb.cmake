@@ -1,4 +1,7 @@
-# make deb: a package with the shared libraries and one to build against them.
+# make deb: the shared libraries, what is needed to build against them, the tool, and its service.
+if(NOT OUTBOX_SCDOC)
+  message(FATAL_ERROR "the package of the tool has manual pages: scdoc is needed to make them")
+endif()
 set(abi ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(runtime_package liboutbox${abi})
 set(CPACK_PACKAGE_NAME outbox)
@@ -37,9 +40,10 @@ pkg-config files.")
 set(CPACK_DEBIAN_TOOL_PACKAGE_NAME outbox)
 set(CPACK_DEBIAN_TOOL_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_TOOL_PACKAGE_DEPENDS "${runtime_package} (= ${PROJECT_VERSION})")
-set(CPACK_COMPONENT_TOOL_DESCRIPTION "The program that delivers the events of outboxes. It publishes what services
-write to their tables, to Kafka, to webhooks or to a file, as a configuration
-says.")
+set(CPACK_COMPONENT_TOOL_DESCRIPTION "The program that delivers the events of outboxes and looks after their
+tables. It publishes what services write, to Kafka, to webhooks or to a file,
+as a configuration says; it tells what waits, what fails and why, and repeats,
+cancels or deletes events.")
 
 set(CPACK_DEBIAN_RELAY_PACKAGE_NAME outbox-relay)
 set(CPACK_DEBIAN_RELAY_PACKAGE_SECTION utils)
@@ -64,10 +68,6 @@ outbox_debian_papers(runtime ${runtime_package})
 outbox_debian_papers(development liboutbox-dev)
 outbox_debian_papers(tool outbox)
 outbox_debian_papers(relay outbox-relay)
-file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/papers/man)
-execute_process(COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/packaging/outbox.1
-  OUTPUT_FILE ${PROJECT_BINARY_DIR}/papers/man/outbox.1.gz COMMAND_ERROR_IS_FATAL ANY)
-install(FILES ${PROJECT_BINARY_DIR}/papers/man/outbox.1.gz DESTINATION share/man/man1 COMPONENT tool)
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/relay/outbox-relay.service DESTINATION /lib/systemd/system COMPONENT relay)
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/relay/outbox-relay.sysusers DESTINATION /usr/lib/sysusers.d
   RENAME outbox-relay.conf COMPONENT relay)

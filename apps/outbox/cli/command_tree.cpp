@@ -17,18 +17,6 @@
 namespace outbox_tool {
 namespace {
 
-constexpr std::string_view about =
-    "Events that services write to a table, in the transaction of the change that they tell of, are delivered after "
-    "the "
-    "commit: at least once, and never for a transaction that rolled back. This tool delivers them and looks after the "
-    "tables.";
-
-constexpr std::string_view statuses =
-    "0 success; 1 failure, or a finding of status and doctor; 2 wrong command line or configuration; 3 nothing matched "
-    "(--fail-if-empty); 4 the database does not answer; 5 no outbox table, or another schema; 6 no permission; 7 a "
-    "bulk "
-    "change ended early; 130 interrupted.";
-
 // Words up to `width`, every line after `indent` spaces.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
   std::istringstream words{std::string{text}};
@@ -62,24 +50,17 @@ std::string two_columns(std::string const& left, std::string_view text, std::siz
 }
 
 std::string left_of(option_text const& o) {
-  if (o.positional) return o.value;
+  if (o.names.empty()) return o.value;
   std::string text;
   for (auto const& n : o.names) text += (text.empty() ? "" : ", ") + n;
   return o.value.empty() ? text : text + " " + o.value;
 }
 
 std::string grouped_options(CLI::App const& verb, std::size_t width) {
-  auto const all = options_of(verb);
-  std::vector<std::string> groups;
-  for (auto const& o : all) {
-    if (std::ranges::find(groups, o.group) == groups.end()) groups.push_back(o.group);
-  }
   std::string text;
-  for (auto const& g : groups) {
-    text += "\n" + g + ":\n";
-    for (auto const& o : all) {
-      if (o.group == g) text += two_columns(left_of(o), o.text, 28, width);
-    }
+  for (auto const& g : groups_of(verb)) {
+    text += "\n" + g.name + ":\n";
+    for (auto const& o : g.options) text += two_columns(left_of(o), o.text, 28, width);
   }
   return text;
 }
@@ -119,23 +100,75 @@ void complain(std::string const& verb, std::string const& what, std::string cons
 
 }  // namespace
 
+verb_text const& tool_text() {
+  static verb_text const text{
+      .summary = "deliver the events of transactional outboxes, and look after their tables",
+      .details =
+          "Events that services write to a table, in the transaction of the change that they tell of, are delivered "
+          "after the commit: at least once, and never for a transaction that rolled back. This tool delivers them and "
+          "looks after the tables.",
+      .examples = {{"outbox status --db sqlite:shop.db", "is everything delivered?"},
+                   {"outbox doctor --db postgresql://ops@db1/shop", "is the database set up well?"},
+                   {"outbox relay --config relay.toml", "publish events until a signal ends it"}},
+      .status =
+          "0 success; 1 failure, or a finding of status and doctor; 2 wrong command line or configuration; 3 nothing "
+          "matched (--fail-if-empty); 4 the database does not answer; 5 no outbox table, or another schema; 6 no "
+          "permission; 7 a bulk change ended early; 130 interrupted."};
+  return text;
+}
+
 std::vector<option_text> options_of(CLI::App const& verb) {
   std::vector<option_text> all;
   for (auto const* const o : verb.get_options([](CLI::Option const* x) { return !x->get_group().empty(); })) {
-    option_text t{.group = o->get_group(), .names = {}, .value = {}, .text = o->get_description(), .positional = o->get_positional()};
+    option_text t{.group = o->get_group(),
+                  .names = {},
+                  .value = {},
+                  .text = o->get_description(),
+                  .positional = o->get_positional()};
     for (auto const& n : o->get_snames()) t.names.push_back("-" + n);
     for (auto const& n : o->get_lnames()) t.names.push_back("--" + n);
     auto const type = o->get_type_name();
     auto const name = type.substr(0, type.find(':'));  // what checks it stands behind a colon
     if (o->get_items_expected_max() > 0) t.value = name;
-    if (t.positional) {
-      t.names.clear();
+    if (t.names.empty()) {
       t.value = name;
       t.group = "Arguments";
     }
     all.push_back(std::move(t));
   }
-  std::ranges::stable_partition(all, &option_text::positional);
+  std::ranges::stable_partition(all, [](option_text const& o) { return o.names.empty(); });
+  return all;
+}
+
+std::vector<option_group> groups_of(CLI::App const& verb) {
+  std::vector<option_group> all;
+  for (auto& o : options_of(verb)) {
+    auto at = std::ranges::find(all, o.group, &option_group::name);
+    if (at == all.end()) at = all.insert(at, {o.group, {}});
+    at->options.push_back(std::move(o));
+  }
+  return all;
+}
+
+std::vector<std::string> arguments_of(CLI::App const& verb) {
+  std::vector<std::string> all;
+  for (auto const& o : options_of(verb)) {
+    if (o.positional) all.push_back(o.names.empty() ? o.value : "[" + o.value + "]");
+  }
+  return all;
+}
+
+std::vector<status_text> exit_statuses_of(std::string const& text) {
+  std::vector<status_text> all;
+  auto rest = std::string_view{text};
+  if (rest.ends_with('.')) rest.remove_suffix(1);
+  while (!rest.empty()) {
+    auto const end = std::min(rest.find("; "), rest.size());
+    auto const one = rest.substr(0, end);
+    auto const space = std::min(one.find(' '), one.size());
+    all.push_back({std::string{one.substr(0, space)}, std::string{one.substr(std::min(space + 1, one.size()))}});
+    rest.remove_prefix(std::min(end + 2, rest.size()));
+  }
   return all;
 }
 
@@ -165,22 +198,19 @@ verb const* command_tree::find(CLI::App const* app) const {
 
 std::string command_tree::help(verb const* of, std::size_t width) const {
   if (of == nullptr) {
-    std::string text = "outbox: deliver the events of transactional outboxes, and look after their tables\n\n";
-    text += examples_of({{"outbox status --db sqlite:shop.db", "is everything delivered?"},
-                         {"outbox doctor --db postgresql://ops@db1/shop", "is the database set up well?"},
-                         {"outbox relay --config relay.toml", "publish events until a signal ends it"}});
-    text += "\nUsage: outbox VERB [OPTIONS]\n\n" + paragraphs(about, width) + "\nVerbs:\n";
+    auto const& tool = tool_text();
+    std::string text = "outbox: " + tool.summary + "\n\n" + examples_of(tool.examples);
+    text += "\nUsage: outbox VERB [OPTIONS]\n\n" + paragraphs(tool.details, width) + "\nVerbs:\n";
     for (auto const& v : verbs_) text += two_columns(v.app->get_name(), v.text.summary, 18, width);
     text += grouped_options(root_, width);
-    return text + "\nExit status:\n" + wrapped(statuses, 2, width) + "\noutbox VERB --help says more about a verb.\n";
+    return text + "\nExit status:\n" + wrapped(tool.status, 2, width) +
+           "\noutbox VERB --help says more about a verb.\n";
   }
   auto const name = of->app->get_name();
   std::string text = "outbox " + name + ": " + of->text.summary + "\n\n";
   if (!of->text.examples.empty()) text += examples_of(of->text.examples) + "\n";
   std::string usage = "Usage: outbox " + name;
-  for (auto const& o : options_of(*of->app)) {
-    if (o.positional) usage += " " + o.value;
-  }
+  for (auto const& a : arguments_of(*of->app)) usage += " " + a;
   text += usage + " [OPTIONS]\n";
   if (!of->text.details.empty()) text += "\n" + paragraphs(of->text.details, width);
   text += grouped_options(*of->app, width);

@@ -56,16 +56,39 @@ class command_tree {
   std::vector<verb> verbs_;
 };
 
-/// An option as help and completions show it.
+/// What help says about the tool itself. Its summary is half a sentence, too.
+[[nodiscard]] verb_text const& tool_text();
+
+/// An option as help, completions and manual pages show it.
 struct option_text {
   std::string group;
-  std::vector<std::string> names;  ///< With their dashes; empty for a positional one.
-  std::string value;               ///< The name of its value; empty for a flag.
+  std::vector<std::string> names;  ///< With their dashes; empty for an argument, which has none.
+  std::string value;  ///< The name of its value; empty for a flag. Completions know FILE, STATE, VERB, and up|status.
   std::string text;
-  bool positional = false;
+  bool positional = false;  ///< Its value can be given without a name. If it has names too, then it can be left out.
 };
 
-/// The options of a verb, positional ones first.
+/// The options of a verb, arguments first.
 [[nodiscard]] std::vector<option_text> options_of(CLI::App const& verb);
+
+/// Options under one heading.
+struct option_group {
+  std::string name;
+  std::vector<option_text> options;
+};
+
+/// The same, by their groups. Arguments have a group of their own.
+[[nodiscard]] std::vector<option_group> groups_of(CLI::App const& verb);
+
+/// What follows the name of the verb on a command line, as in "[ID…]", besides options. It may be empty.
+[[nodiscard]] std::vector<std::string> arguments_of(CLI::App const& verb);
+
+/// An exit status and what it means.
+struct status_text {
+  std::string number, meaning;
+};
+
+/// "0 success; 1 failure." as a list.
+[[nodiscard]] std::vector<status_text> exit_statuses_of(std::string const& text);
 
 }  // namespace outbox_tool

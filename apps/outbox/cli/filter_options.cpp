@@ -18,7 +18,7 @@ std::vector<event_status> statuses_of(std::string const& word) {
   if (word == "pending") return {event_status::created, event_status::retry};
   if (word == "done") return {event_status::delivered};
   if (word == "dead") return {event_status::dead};
-  auto const like = nearest(word, {"new", "retry", "pending", "done", "dead"});
+  auto const like = nearest(word, state_words());
   refuse("--state is '" + word + "'" + (like ? ": did you mean '" + *like + "'?" : ""),
          "The states are new, retry, pending (both), done and dead.");
 }
@@ -29,6 +29,11 @@ std::chrono::milliseconds duration(char const* option, std::string const& text) 
 }
 
 }  // namespace
+
+std::vector<std::string> const& state_words() {
+  static std::vector<std::string> const words{"new", "retry", "pending", "done", "dead"};
+  return words;
+}
 
 void filter_options::add_to(CLI::App& verb, bool with_ids) {
   if (with_ids) verb.add_option("ids", ids, "events by their ids")->type_name("[ID…]");

@@ -15,6 +15,9 @@ namespace outbox_tool {
 /// How many rows a filter reads that no index serves, and where counts stop.
 inline constexpr std::uint64_t most_rows = 100'000;
 
+/// What --state takes.
+[[nodiscard]] std::vector<std::string> const& state_words();
+
 struct filter_options {
   std::vector<std::string> ids{}, states{};
   std::string type{}, aggregate{}, tenant{}, older_than{}, younger_than{};

@@ -34,8 +34,8 @@ void add_relay(command_tree& tree) {
       "relay",
       {.summary = "publish the events of tables until a signal ends it",
        .details = "SIGTERM and SIGINT end it when what it has begun is finished; a second one ends it at once. SIGHUP "
-                  "reads the configuration again: if anything is wrong with it, nothing changes. It serves /livez and "
-                  "/readyz where http.listen says.",
+                  "reads the configuration again: if anything is wrong with it, nothing changes. It serves /livez, "
+                  "/readyz and /metrics where http.listen says.",
        .examples = {{"outbox relay --config /etc/outbox/relay.toml", "run it"},
                     {"outbox relay --config relay.toml --dry-run", "where would the events go that wait?"}}},
       [o] { return o->dry_run ? preview_relay(o->path()) : run_relay(o->path()); });
