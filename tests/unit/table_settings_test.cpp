@@ -115,7 +115,7 @@ TEST_F(TableSettings, ANodeTellsWhatItHasDone) {
   EXPECT_EQ(nodes[0].failed, 1U);
   EXPECT_EQ(nodes[0].dead, 1U);
   EXPECT_EQ(nodes[0].erased, 0U) << "the rows of delivered events stay";
-  EXPECT_THAT(nodes[0].routes, ElementsAre("quick", "t"));
+  EXPECT_THAT(nodes[0].routes, ElementsAre(node_route{"quick", "quick"}, node_route{"t", "t"}));
   EXPECT_TRUE(nodes[0].started_at);
 }
 
