@@ -3,9 +3,12 @@
 #ifdef OUTBOX_HAS_PROMETHEUS
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <outbox/prometheus.hpp>
+#include <utility>
 #include <vector>
 
 #include "table_watch.hpp"

@@ -1,7 +1,6 @@
 // Every figure of a node as Prometheus knows it: its text of help and, for histograms, its buckets.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <iterator>
 #include <outbox/metrics.hpp>

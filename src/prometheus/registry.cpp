@@ -2,10 +2,17 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
+#include <functional>
 #include <list>
+#include <map>
+#include <mutex>
 #include <outbox/error.hpp>
 #include <outbox/prometheus.hpp>
 #include <outbox/version.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/text.hpp"
 #include "prometheus/figures.hpp"

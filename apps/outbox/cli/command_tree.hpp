@@ -67,7 +67,7 @@ class command_tree {
 struct option_text {
   std::string group;
   std::vector<std::string> names;  ///< With their dashes; empty for an argument, which has none.
-  std::string value;               ///< The name of its value; empty for a flag.
+  std::string value;  ///< The name of its value; empty for a flag. Completions know FILE, STATE, VERB, and up|status.
   std::string text;
   bool positional = false;  ///< Its value can be given without a name. If it has names too, then it can be left out.
 };

@@ -245,8 +245,8 @@ void add_grants(command_tree& tree) {
                      "and run it"},
                     {"outbox grants reader --user monitor --config /etc/outbox/relay.toml", "for monitoring"}}},
       [o] { return run(*o); });
-  verb.add_option("role", o->role, "writer, dispatcher, operator, reader or owner")
-      ->type_name("ROLE")
+  verb.add_option("role", o->role, "what the user does")
+      ->type_name("writer|dispatcher|operator|reader|owner")
       ->required()
       ->check(CLI::IsMember({"writer", "dispatcher", "operator", "reader", "owner"}).description(""));
   verb.add_option("--user", o->user, "the user or role of the database that gets the rights")->type_name("NAME");

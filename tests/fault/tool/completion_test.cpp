@@ -168,6 +168,7 @@ TYPED_TEST(Completion, StatesAreOffered) {
 TYPED_TEST(Completion, ArgumentsThatAreKnownAreOffered) {
   EXPECT_THAT(this->offers({"migrate", "st"}), ElementsAre("status"));
   EXPECT_THAT(this->offers({"completion", "f"}), ElementsAre("fish"));
+  EXPECT_THAT(this->offers({"grants", "o"}), UnorderedElementsAre("operator", "owner"));
   EXPECT_THAT(this->offers({"manual", "check"}), ElementsAre("check-config"));
 }
 

@@ -66,10 +66,12 @@ OUTBOX_CONTRACT_CASE(Filter, TheNewestRowsBoundWhatIsRead) {
 OUTBOX_CONTRACT_CASE(Filter, ErrorsAreGroupedByTheirText) {
   EXPECT_THAT(this->s().errors({}, 10), IsEmpty());
   for (auto const* id : {"a", "b", "c", "d"}) this->put_typed(id, std::string{id} == "c" ? "y" : "x");
+  // A table that has no word for RETRY keeps the error of one in memory.
+  auto const other = this->s().capabilities().owners_in_table ? outcome::retry : outcome::dead;
   for (auto const& r : this->claim("n/1").rows) {
     bool const rare = r.handle.id == "b";
     if (r.handle.id == "d") continue;
-    ASSERT_TRUE(this->settle(r.handle, rare ? outcome::retry : outcome::dead,
+    ASSERT_TRUE(this->settle(r.handle, rare ? other : outcome::dead,
                              {.counted = 1, .error = rare ? "it's \"odd\" – täglich" : "refused"}));
   }
   auto const groups = this->s().errors({}, 10);
