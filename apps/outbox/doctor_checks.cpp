@@ -56,7 +56,7 @@ void check_waiting(outbox::spi::table_overview const& t, doctor_limits const& li
                "outbox errors --state dead\noutbox replay --all");
 }
 
-// False if the text has an assignment to a name like a password, or a URL with one.
+// True if the text has a password: a value of a name like it, or a part of a URL. A reference to a variable is none.
 bool has_secret(std::string const& text) {
   std::string lower = text;
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

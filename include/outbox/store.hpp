@@ -167,14 +167,14 @@ struct node_row {
   /// Empty: the node's library has schema version 1 and writes none of the fields below.
   std::optional<instant> started_at{};
 
-  bool active = false;                ///< False while it stands by for another node.
-  std::string reason{};               ///< Why it is unhealthy or does not claim. Empty if all is well.
-  std::string lock_key{};             ///< What the dispatch lock that it holds is called in the database. Empty: none.
-  std::uint64_t done = 0;             ///< Events that it settled as delivered, since it was made.
-  std::uint64_t failed = 0;           ///< Counted failures, since it was made.
-  std::uint64_t dead = 0;             ///< Events that it made DEAD, since it was made.
-  std::uint64_t erased = 0;           ///< Rows that it deleted because their events were delivered, since it was made.
-  std::vector<node_route> routes{};   ///< Its routes, by name.
+  bool active = false;               ///< False while it stands by for another node.
+  std::string reason{};              ///< Why it is unhealthy or does not claim. Empty if all is well.
+  std::string lock_key{};            ///< What the dispatch lock that it holds is called in the database. Empty: none.
+  std::uint64_t done = 0;            ///< Events that it settled as delivered, since it was made.
+  std::uint64_t failed = 0;          ///< Counted failures, since it was made.
+  std::uint64_t dead = 0;            ///< Events that it made DEAD, since it was made.
+  std::uint64_t erased = 0;          ///< Rows that it deleted because their events were delivered, since it was made.
+  std::vector<node_route> routes{};  ///< Its routes, by name.
 };
 
 /// The kind of lock by which a store lets only one node dispatch, for `single_node` and `ordered`.

@@ -90,7 +90,7 @@ std::vector<column_shape> columns_of(driver& d, std::string const& table) {
 
 constexpr std::string_view varying = "character varying";
 
-// The longest text that a column of this type takes; 0 for a type that is not text, INT_MAX for one without a limit.
+// The longest text that a column of this type takes; 0 for a type that is not text.
 int width_of(std::string_view type) {
   constexpr int unlimited = 1 << 30;
   if (type == "text" || type == varying) return unlimited;

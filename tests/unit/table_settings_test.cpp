@@ -1,11 +1,22 @@
 // What a table says to its nodes, and what nodes tell about themselves in it.
 #include <outbox/node.hpp>
+#include <outbox/spi/codecs.hpp>
 #include <outbox/spi/forwarding_store.hpp>
 
 #include "stepper.hpp"
 
 namespace outbox::core {
 namespace {
+
+TEST(RouteCodec, EntriesOfEarlierLibrariesAreNamesAndOthersThatMakeNoSenseAreLeftOut) {
+  EXPECT_THAT(decode_routes(R"(["old", 1, {"name": 2}, {"name": "a", "event_type": "t", "aggregate_type": []},
+                              {"name": "b", "aggregate_type": "order"}, null])"),
+              ElementsAre(node_route{"old", "", "", false}, node_route{"b", "", "order"}));
+  for (auto const* const text : {"", "{", "null", R"({"name": "a"})"}) EXPECT_THAT(decode_routes(text), IsEmpty());
+  node_route const unknown{"old", "", "", false};
+  EXPECT_FALSE(unknown.serves("order", "t"));
+  EXPECT_EQ(decode_routes(encode_routes({unknown, {"\xff", "t"}})).at(0), unknown) << "bytes that are no UTF-8 pass";
+}
 
 // A table of a newer library.
 class newer_table final : public forwarding_store {

@@ -24,7 +24,7 @@ class check {
 
   /// Adds a finding of any level.
   void says(finding_level level, std::string text, std::string fix = {}) const {
-    into_.push_back({level, std::string{code_}, std::string{text}, std::string{why_}, std::move(fix)});
+    into_.push_back({level, std::string{code_}, std::move(text), std::string{why_}, std::move(fix)});
   }
 
   void passed(std::string text) const { says(finding_level::passed, std::move(text)); }

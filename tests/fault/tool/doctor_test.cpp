@@ -237,6 +237,20 @@ TEST_F(ToolDoctorOnSqlite, AConfigurationWithAPasswordMustNotBeReadableByOthers)
 }
 
 #ifdef OUTBOX_HAS_POSTGRES
+TEST(ToolDoctorOnPostgres, AServerWhoseClockIsAheadIsAProblem) {
+  postgres_server server{{.environment = {"LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
+                                          "FAKETIME=+2h", "FAKETIME_DONT_FAKE_MONOTONIC=1"}}};
+  postgres_database const own{"postgres", server};
+  static_cast<void>(own.open());
+  auto const r = run_tool(
+      {"doctor", "--json", "--db",
+       "postgresql://outbox@127.0.0.1:" + std::to_string(server.port()) + "/postgres?outbox.schema=" + own.schema()});
+  EXPECT_EQ(r.status, 1) << r.err;
+  auto const f = finding_in(nlohmann::json::parse(r.out), "clock_skew");
+  EXPECT_EQ(f.at("level"), "problem") << r.out;
+  EXPECT_THAT(f.at("text").get<std::string>(), HasSubstr("ahead of this machine's"));
+}
+
 TEST(ToolDoctorWithoutServer, ADatabaseThatDoesNotAnswerIsAFindingAndAStatus) {
   auto const r = run_tool({"doctor", "--json", "--timeout", "500ms", "--db",
                            "postgresql://ann:geheim@127.0.0.1:" + std::to_string(free_port()) + "/shop"});
