@@ -7,9 +7,10 @@ int main(int argc, char** argv) {
   using namespace outbox_tool;
   std::setlocale(LC_CTYPE, "C.UTF-8");  // how wide a character is on a terminal
   command_tree tree;
-  for (auto* const add : {add_status, add_list,  add_show,         add_tail,       add_errors, add_nodes,   add_replay,
-                          add_cancel, add_purge, add_pause,        add_resume,     add_audit,  add_migrate, add_grants,
-                          add_bench,  add_relay, add_check_config, add_completion, add_manual, add_version}) {
+  for (auto* const add :
+       {add_status, add_list,   add_show,  add_tail,         add_errors,     add_nodes,  add_doctor,
+        add_replay, add_cancel, add_purge, add_pause,        add_resume,     add_audit,  add_migrate,
+        add_grants, add_bench,  add_relay, add_check_config, add_completion, add_manual, add_version}) {
     add(tree);
   }
   return tree.run(argc, argv);

@@ -137,6 +137,23 @@ enum class node_mode : std::uint8_t {
 
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string_view name(node_mode m) noexcept;
 
+/// A route of a node as the table knows it: which events a listener serves.
+struct node_route {
+  std::string name{};            ///< In logs and metrics.
+  std::string event_type{};      ///< Empty: every type. Such a route serves what no other route of its node does.
+  std::string aggregate_type{};  ///< Empty: every aggregate type.
+
+  /// False: the node's library wrote only the name, and what the route serves is not known.
+  bool known = true;
+
+  /// True if it serves such events. False if that is not known.
+  [[nodiscard]] bool serves(std::string_view aggregate, std::string_view type) const noexcept {
+    return known && (event_type.empty() || event_type == type) &&
+           (aggregate_type.empty() || aggregate_type == aggregate);
+  }
+  friend bool operator==(node_route const&, node_route const&) = default;
+};
+
 /// A node as the table knows it. It is live until its lease ends.
 struct node_row {
   std::string incarnation{};               ///< "host:pid:random": one run of a node.
@@ -150,14 +167,14 @@ struct node_row {
   /// Empty: the node's library has schema version 1 and writes none of the fields below.
   std::optional<instant> started_at{};
 
-  bool active = false;                ///< False while it stands by for another node.
-  std::string reason{};               ///< Why it is unhealthy or does not claim. Empty if all is well.
-  std::string lock_key{};             ///< What the dispatch lock that it holds is called in the database. Empty: none.
-  std::uint64_t done = 0;             ///< Events that it settled as delivered, since it was made.
-  std::uint64_t failed = 0;           ///< Counted failures, since it was made.
-  std::uint64_t dead = 0;             ///< Events that it made DEAD, since it was made.
-  std::uint64_t erased = 0;           ///< Rows that it deleted because their events were delivered, since it was made.
-  std::vector<std::string> routes{};  ///< The names of its routes.
+  bool active = false;               ///< False while it stands by for another node.
+  std::string reason{};              ///< Why it is unhealthy or does not claim. Empty if all is well.
+  std::string lock_key{};            ///< What the dispatch lock that it holds is called in the database. Empty: none.
+  std::uint64_t done = 0;            ///< Events that it settled as delivered, since it was made.
+  std::uint64_t failed = 0;          ///< Counted failures, since it was made.
+  std::uint64_t dead = 0;            ///< Events that it made DEAD, since it was made.
+  std::uint64_t erased = 0;          ///< Rows that it deleted because their events were delivered, since it was made.
+  std::vector<node_route> routes{};  ///< Its routes, by name.
 };
 
 /// The kind of lock by which a store lets only one node dispatch, for `single_node` and `ordered`.
@@ -187,6 +204,7 @@ struct store_capabilities {
   bool keys = false;           ///< Receipts, unblocking settlements, parked_keys, heal, set_keyed.
   bool findings = false;       ///< findings.
   bool overview = false;       ///< overview.
+  bool waiting_types = false;  ///< waiting_types.
 
   /// False: who owns a row, its progress and its retries are kept in the memory of one process. Only a node that holds
   /// the dispatch lock may deliver then, so `multi_node` is refused; rows are never born with an owner; and `fan_out`

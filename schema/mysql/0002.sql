@@ -66,7 +66,7 @@ CREATE TABLE IF NOT EXISTS outbox_node (
   failed      bigint NOT NULL DEFAULT 0,           -- counted failures
   dead        bigint NOT NULL DEFAULT 0,           -- events that it made DEAD
   erased      bigint NOT NULL DEFAULT 0,           -- rows that it deleted after delivery
-  routes      longtext NOT NULL                    -- the names of its routes, a JSON array
+  routes      longtext NOT NULL                    -- its routes, a JSON array
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
 -- What operators did.

@@ -22,7 +22,7 @@ ALTER TABLE outbox_node
   ADD COLUMN IF NOT EXISTS failed     bigint  NOT NULL DEFAULT 0,     -- counted failures
   ADD COLUMN IF NOT EXISTS dead       bigint  NOT NULL DEFAULT 0,     -- events that it made DEAD
   ADD COLUMN IF NOT EXISTS erased     bigint  NOT NULL DEFAULT 0,     -- rows that it deleted after delivery
-  ADD COLUMN IF NOT EXISTS routes     text    NOT NULL DEFAULT '[]';  -- the names of its routes, a JSON array
+  ADD COLUMN IF NOT EXISTS routes     text    NOT NULL DEFAULT '[]';  -- its routes, a JSON array
 
 -- What operators did.
 CREATE TABLE IF NOT EXISTS outbox_audit (

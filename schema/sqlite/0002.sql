@@ -15,7 +15,7 @@ ALTER TABLE outbox_node ADD COLUMN done       INTEGER NOT NULL DEFAULT 0; -- eve
 ALTER TABLE outbox_node ADD COLUMN failed     INTEGER NOT NULL DEFAULT 0; -- counted failures
 ALTER TABLE outbox_node ADD COLUMN dead       INTEGER NOT NULL DEFAULT 0; -- events that it made DEAD
 ALTER TABLE outbox_node ADD COLUMN erased     INTEGER NOT NULL DEFAULT 0; -- rows that it deleted after delivery
-ALTER TABLE outbox_node ADD COLUMN routes     TEXT NOT NULL DEFAULT '[]'; -- the names of its routes, a JSON array
+ALTER TABLE outbox_node ADD COLUMN routes     TEXT NOT NULL DEFAULT '[]'; -- its routes, a JSON array
 
 -- What operators did.
 CREATE TABLE outbox_audit (

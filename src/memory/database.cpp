@@ -84,7 +84,8 @@ store_capabilities database::capabilities() const noexcept {
           .event_types = true,
           .keys = true,
           .findings = true,
-          .overview = true};
+          .overview = true,
+          .waiting_types = true};
 }
 
 instant database::now() { return options_.clock->now(); }

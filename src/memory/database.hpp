@@ -55,11 +55,12 @@ class database final : public spi::store, public inspector, public std::enable_s
   bool end_audit(std::int64_t id, std::uint64_t changed) override;
   std::vector<spi::audit_entry> audit(std::size_t limit) override;
   std::vector<spi::event_type_counts> event_types() override;
+  std::vector<spi::event_type_counts> waiting_types(std::size_t rows) override;
   spi::table_overview overview(std::uint64_t limit) override;
   std::vector<spi::parked_key> parked_keys(std::size_t limit) override;
   std::size_t heal(std::size_t limit) override;
   void set_keyed(bool keyed) override;
-  std::vector<spi::finding> findings() override;
+  std::vector<spi::finding> findings(spi::finding_limits const& limits) override;
   spi::table_settings settings() override;
   bool pause(route_pause const& what) override;
   bool resume(route_pause const& what) override;

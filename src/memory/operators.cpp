@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <outbox/error.hpp>
+#include <outbox/spi/check.hpp>
 #include <set>
 
 #include "core/base/planted.hpp"
@@ -191,6 +192,14 @@ std::vector<spi::event_type_counts> database::event_types() {
   return result;
 }
 
+// The rows are in memory and few, so all of them are read.
+std::vector<spi::event_type_counts> database::waiting_types(std::size_t /*rows*/) {
+  auto all = event_types();
+  for (auto& t : all) t.counts.done = 0;
+  std::erase_if(all, [](auto const& t) { return t.counts.pending() + t.counts.dead == 0; });
+  return all;
+}
+
 spi::table_overview database::overview(std::uint64_t limit) {
   std::lock_guard const lock{mutex_};
   auto const at = now();
@@ -272,9 +281,11 @@ void database::set_keyed(bool keyed) {
   settings_.keyed = keyed;
 }
 
-std::vector<spi::finding> database::findings() {
-  return {{spi::finding::severity::note, "volatile",
-           "The store keeps its rows in memory: events that are not delivered are lost when the process ends."}};
+std::vector<spi::finding> database::findings(spi::finding_limits const& /*limits*/) {
+  std::vector<spi::finding> found;
+  spi::check const here{found, "volatile", "Events that are not delivered are lost when the process ends."};
+  here.note("The store keeps its rows in memory.", "--db sqlite:outbox.db");
+  return found;
 }
 
 void database::block(std::string_view id) {

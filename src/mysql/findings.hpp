@@ -1,16 +1,11 @@
-// What an operator should know about the table and its server.
+// The checks of a store on MariaDB and MySQL, all of them.
 #pragma once
 
-#include <outbox/spi/sql_connection.hpp>
-#include <outbox/spi/store.hpp>
-#include <string>
-#include <vector>
-
-#include "mysql/server.hpp"
+#include "mysql/checks.hpp"
 
 namespace outbox::inline v0::mysql {
 
-[[nodiscard]] std::vector<spi::finding> findings_of(sql::connection& c, std::string const& table,
-                                                    std::string const& database, server const& s);
+/// Makes every check and adds its findings. Changes nothing. Throws `error` if the server does not answer.
+void make_checks(checked const& on);
 
 }  // namespace outbox::inline v0::mysql

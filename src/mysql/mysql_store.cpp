@@ -98,6 +98,7 @@ class mysql_store final : public sql::set_store {
             .keys = true,
             .findings = true,
             .overview = true,
+            .waiting_types = true,
             .poll_every = poll_every};
   }
 
@@ -105,9 +106,12 @@ class mysql_store final : public sql::set_store {
   void insert(transaction_ref tx, std::span<spi::insertion const> rows,
               std::shared_ptr<spi::insert_receipt> const& receipt) override;
 
-  std::vector<spi::finding> findings() override {
+  std::vector<spi::finding> findings(spi::finding_limits const& limits) override {
     std::vector<spi::finding> found;
-    with_reader([&](sql::connection& c) { found = findings_of(c, identity_.table, identity_.database, server_); });
+    with_reader([&](sql::connection& c) {
+      found.clear();
+      make_checks({own(c), identity_.table, identity_.database, server_, statements(), sets_, limits, found});
+    });
     return found;
   }
 
@@ -422,7 +426,8 @@ std::shared_ptr<store> open(std::string const& url, options o) {
   table_identity const to{o.table, database, check_schema(c.get(), o.table, database)};
   driver d{c.get()};
   for (auto const& f : look_at_settings(d, s)) {
-    if (o.log && f.level != spi::finding::severity::note) o.log({log_level::warning, f.text});
+    bool const weak = f.level == spi::finding_level::warning || f.level == spi::finding_level::problem;
+    if (o.log && weak) o.log({log_level::warning, f.text + " " + f.why});
   }
   auto lock = lock_name(d, "dispatch", to.id + "/" + database + "." + o.table);
   how.expect(sql::with_table("outbox_meta", o.table, database, '`'), to.id);

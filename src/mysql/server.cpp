@@ -1,13 +1,13 @@
 #include "mysql/server.hpp"
 
 #include <map>
+#include <outbox/spi/check.hpp>
 
 #include "sql/schema.hpp"
 
 namespace outbox::inline v0::mysql {
 namespace {
 
-using severity = spi::finding::severity;
 using variables = std::map<std::string, std::string, std::less<>>;
 
 // Of all that are asked for, those that this server has.
@@ -73,31 +73,47 @@ server look_at_server(MYSQL* c) {
 }
 
 std::vector<spi::finding> look_at_settings(sql::connection& c, server const& s) {
+  using spi::check;
   std::vector<spi::finding> found;
-  auto const v = read_variables(
-      c,
-      "'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'innodb_doublewrite', 'innodb_rollback_on_timeout', "
-      "'auto_increment_increment', 'max_allowed_packet'");
-  if (auto const at = v.find("innodb_flush_log_at_trx_commit"); at != v.end() && at->second != "1") {
-    found.push_back({severity::warning, "innodb_flush_log_at_trx_commit",
-                     "The server has innodb_flush_log_at_trx_commit = " + at->second +
-                         ": a commit that was delivered may be gone after a power failure. Set it to 1."});
+  auto const v = read_variables(c,
+                                "'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'innodb_doublewrite', "
+                                "'auto_increment_increment'");
+  auto const value = [&](std::string_view name) {
+    auto const at = v.find(name);
+    return at == v.end() ? std::string{} : at->second;
+  };
+  auto const one = [&](check const& here, std::string const& name, bool matters) {
+    auto const text = "The server has " + name + " = " + value(name) + ".";
+    if (!matters || value(name).empty() || value(name) == "1") return here.passed(text);
+    here.warning(text, "SET GLOBAL " + name + " = 1;");
+  };
+  one({found, "innodb_flush_log_at_trx_commit",
+       "With other values than 1, a commit that was delivered may be gone after a power failure."},
+      "innodb_flush_log_at_trx_commit", true);
+  one({found, "sync_binlog",
+       "With other values than 1, replicas may lack a commit that was delivered after a power failure."},
+      "sync_binlog", is(v, "log_bin", "ON"));
+  check const pages{found, "innodb_doublewrite", "Without it a power failure can leave pages that are half written."};
+  if (is(v, "innodb_doublewrite", "OFF")) {
+    pages.warning("The server has innodb_doublewrite = OFF.", "Write innodb_doublewrite = ON to my.cnf, and restart.");
+  } else {
+    pages.passed("The server has innodb_doublewrite = " + value("innodb_doublewrite") + ".");
   }
-  if (auto const at = v.find("sync_binlog"); at != v.end() && at->second != "1" && is(v, "log_bin", "ON")) {
-    found.push_back({severity::warning, "sync_binlog",
-                     "The server has sync_binlog = " + at->second +
-                         ": after a power failure, replicas may lack a commit that was delivered. Set it to 1."});
-  }
+  check const cluster{found, "cluster",
+                      "Locks by name hold on one server only, so there is no dispatch lock, and claims on several "
+                      "servers meet conflicts, which are tried again."};
   if (s.clustered) {
-    found.push_back({severity::warning, "cluster",
-                     "The server is part of " + s.cluster +
-                         ": locks by name hold on one server only, so there is no dispatch lock, and claims on several "
-                         "servers meet conflicts, which are tried again. Let all nodes use one server."});
+    cluster.warning("The server is part of " + s.cluster + ".", "Let all nodes use one server.");
+  } else {
+    cluster.passed("The server is not part of a cluster in which several servers take writes.");
   }
-  if (auto const at = v.find("auto_increment_increment"); at != v.end() && at->second != "1" && !s.clustered) {
-    found.push_back({severity::note, "auto_increment_increment",
-                     "The server has auto_increment_increment = " + at->second +
-                         ": if several servers take writes, seq is not the order of the commits."});
+  check const steps{found, "auto_increment_increment",
+                    "If several servers take writes, seq is not the order of the commits."};
+  auto const text = "The server has auto_increment_increment = " + value("auto_increment_increment") + ".";
+  if (value("auto_increment_increment") == "1" || s.clustered) {
+    steps.passed(text);
+  } else {
+    steps.note(text, "SET GLOBAL auto_increment_increment = 1;");
   }
   return found;
 }

@@ -1,5 +1,6 @@
 #include "mysql/statements.hpp"
 
+#include "sql/findings.hpp"
 #include "sql/overview.hpp"
 
 namespace outbox::inline v0::mysql {
@@ -148,6 +149,14 @@ std::string overview_of(in_layout const& t) {
                      "{outbox_event} FORCE INDEX ({outbox_event_ended}) WHERE {status} = {DEAD})) x)"}));
 }
 
+sql::pending_forms pending_forms() {
+  return {.limit = "?1",
+          .instant = "?2",
+          .claimable = "due_at",
+          .pending = "{outbox_event} FORCE INDEX ({outbox_event_due}) WHERE due_at IS NOT NULL",
+          .dead = "{outbox_event} FORCE INDEX ({outbox_event_ended}) WHERE {status} = {DEAD}"};
+}
+
 void add_key_statements(sql::dialect& d, in_layout const& t) {
 #define UNBLOCKED \
   " SET {blocked} = 0, {available_at} = greatest(t.{available_at}, ?1) WHERE t.{blocked} = 1 AND " PENDING("t.")
@@ -221,6 +230,8 @@ sql::dialect shared_statements(sql::layout const& table, std::string const& coll
         "dead, erased, routes FROM {outbox_node} WHERE lease_until > ?1 ORDER BY incarnation");
   add_purge(d, t);
   d.overview = overview_of(t);
+  d.waiting_types = t(sql::waiting_types_text(pending_forms()));
+  d.owners = t(sql::owners_text(pending_forms()));
   add_filter_statements(d, t);
   add_key_statements(d, t);
   return d;

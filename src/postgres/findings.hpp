@@ -1,14 +1,14 @@
-// What an operator should know about the server and the table of a PostgreSQL store.
+// The checks of a PostgreSQL store, all of them.
 #pragma once
 
-#include <outbox/spi/sql_connection.hpp>
 #include <outbox/spi/store.hpp>
-#include <string>
 #include <vector>
+
+#include "postgres/checks.hpp"
 
 namespace outbox::inline v0::postgres {
 
-[[nodiscard]] std::vector<spi::finding> findings_of(sql::connection& c, std::string const& table,
-                                                    std::string const& schema);
+/// Makes every check and adds its findings. Changes nothing. Throws `error` if the server does not answer.
+void make_checks(checked const& on);
 
 }  // namespace outbox::inline v0::postgres

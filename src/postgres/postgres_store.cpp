@@ -53,12 +53,16 @@ class postgres_store final : public sql::set_store {
             .event_types = true,
             .keys = true,
             .findings = true,
-            .overview = true};
+            .overview = true,
+            .waiting_types = true};
   }
 
-  std::vector<spi::finding> findings() override {
+  std::vector<spi::finding> findings(spi::finding_limits const& limits) override {
     std::vector<spi::finding> found;
-    with_reader([&](sql::connection& c) { found = findings_of(c, identity_.table, identity_.schema); });
+    with_reader([&](sql::connection& c) {
+      found.clear();
+      make_checks({own(c), identity_.table, identity_.schema, statements(), arrays_, limits, found});
+    });
     return found;
   }
 

@@ -1,6 +1,7 @@
 #include "postgres/statements.hpp"
 
 #include "postgres/parameters.hpp"
+#include "sql/findings.hpp"
 #include "sql/overview.hpp"
 
 namespace outbox::inline v0::postgres {
@@ -184,6 +185,14 @@ std::string overview_of(in_layout const& t) {
                                         "{DEAD}) AND {done_at} IS NOT NULL)"}));
 }
 
+sql::pending_forms pending_forms() {
+  return {.limit = "?1::bigint",
+          .instant = LATER(2),
+          .claimable = CLAIMABLE,
+          .pending = "{outbox_event} WHERE " CLAIMED,
+          .dead = "{outbox_event} WHERE {status} = {DEAD}"};
+}
+
 void add_key_statements(sql::dialect& d, in_layout const& t) {
   d.leave_line = t("UPDATE {outbox_event} SET {blocked} = NULL WHERE {event_id} = ?1 AND {status} = {DEAD}");
   // The first parameter is a `from_now` of nothing: NOW is the server's own.
@@ -329,6 +338,8 @@ sql::dialect shared_statements(sql::layout const& table) {
         "failed, dead, erased, routes FROM {outbox_node} WHERE lease_until > " LATER(1) " ORDER BY incarnation");
   add_operator_statements(d, t);
   d.overview = overview_of(t);
+  d.waiting_types = t(sql::waiting_types_text(pending_forms()));
+  d.owners = t(sql::owners_text(pending_forms()));
   add_filter_statements(d, table);
   add_key_statements(d, t);
   return d;

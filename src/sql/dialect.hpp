@@ -74,12 +74,14 @@ struct dialect {
   std::string parked_keys;   ///< limit -> key, event_id, done_at, rows that wait
   std::string heal;          ///< now, limit
 
-  std::string overview;     ///< limit, now, a minute ago -> as `overview_text()` selects. Empty: there is none.
-  std::string event_types;  ///< -> event_type, aggregate_type, status, count, sorted
-  std::string begin_audit;  ///< now, who, verb, filter, reason, matched; -> id, unless there is `last_audit`
-  std::string last_audit;   ///< -> id
-  std::string end_audit;    ///< now, changed, id
-  std::string audit;        ///< limit -> id, at, who, verb, filter, reason, matched, changed, ended_at
+  std::string overview;       ///< limit, now, a minute ago -> as `overview_text()` selects. Empty: there is none.
+  std::string event_types;    ///< -> event_type, aggregate_type, status, count, sorted
+  std::string waiting_types;  ///< limit -> event_type, aggregate_type, status, count, sorted. Empty: not cheap here.
+  std::string owners;         ///< limit, an instant -> as `owners_text()` selects. Empty: owners are in memory.
+  std::string begin_audit;    ///< now, who, verb, filter, reason, matched; -> id, unless there is `last_audit`
+  std::string last_audit;     ///< -> id
+  std::string end_audit;      ///< now, changed, id
+  std::string audit;          ///< limit -> id, at, who, verb, filter, reason, matched, changed, ended_at
 };
 
 }  // namespace outbox::inline v0::sql

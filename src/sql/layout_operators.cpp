@@ -1,6 +1,7 @@
 // What operators ask of a table of another shape.
 #include <algorithm>
 #include <outbox/error.hpp>
+#include <outbox/spi/check.hpp>
 
 #include "core/events/names_check.hpp"
 #include "sql/layout_events.hpp"
@@ -67,10 +68,12 @@ table_counts layout_store::counts() {
 
 std::vector<event_type_counts> layout_store::event_types() { return sql_store::event_types(); }
 
-std::vector<finding> layout_store::findings() {
+std::vector<finding> layout_store::findings(finding_limits const& /*limits*/) {
   std::vector<finding> found;
+  spi::check const here{found, "table_layout",
+                        "The table belongs to another program, and lacks columns that a node uses."};
   for (auto const& cost : costs_of(layout_)) {
-    found.push_back({finding::severity::note, "table_layout", "Table " + full_name_ + ": " + cost + "."});
+    here.note("Table " + full_name_ + ": " + cost + ".", "See docs/how-to/use-your-own-table.md.");
   }
   return found;
 }

@@ -51,7 +51,7 @@ class OUTBOX_SQL_EXPORT layout_store : public sql_store {
   std::optional<row_view> find(std::string_view id) override;
   table_counts counts() override;
   std::vector<event_type_counts> event_types() override;
-  std::vector<finding> findings() override;
+  std::vector<finding> findings(finding_limits const& limits) override;
   subscription on_change(std::function<void()> callback) override;
   void hint() noexcept override {}
 

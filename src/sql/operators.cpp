@@ -227,10 +227,19 @@ void add_to(table_counts& counts, std::int64_t status, std::uint64_t n) noexcept
   }
 }
 
-std::vector<event_type_counts> sql_store::event_types() {
+std::vector<event_type_counts> sql_store::event_types() { return read_types(dialect_.event_types, {}); }
+
+std::vector<event_type_counts> sql_store::waiting_types(std::size_t rows) {
+  if (dialect_.waiting_types.empty()) return store::waiting_types(rows);
+  return read_types(dialect_.waiting_types, {number(rows)});
+}
+
+std::vector<event_type_counts> sql_store::read_types(std::string const& statement,
+                                                     std::initializer_list<value> parameters) {
   std::vector<event_type_counts> found;
   with_reader([&](connection& c) {
-    c.execute(dialect_.event_types, {}, [&](row const& r) {
+    found.clear();
+    c.execute(statement, parameters, [&](row const& r) {
       bool const same =
           !found.empty() && found.back().event_type == r.text(0) && found.back().aggregate_type == r.text(1);
       if (!same) found.push_back({std::string{r.text(0)}, std::string{r.text(1)}, {}});

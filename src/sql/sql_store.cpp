@@ -59,7 +59,7 @@ std::size_t sql_store::expire_others(std::string_view incarnation) {
 }
 
 void sql_store::heartbeat(node_row const& n) {
-  auto const routes = spi::encode_names(n.routes);
+  auto const routes = spi::encode_routes(n.routes);
   auto const reason = core::scrub(n.reason, longest_error);
   auto const number = [](std::uint64_t count) { return static_cast<std::int64_t>(count); };
   from_now const a_day_ago{-std::chrono::hours{24}};
@@ -109,7 +109,7 @@ std::vector<node_row> sql_store::nodes() {
       n.failed = number(11);
       n.dead = number(12);
       n.erased = number(13);
-      n.routes = spi::decode_names(r.text(14));
+      n.routes = spi::decode_routes(r.text(14));
       live.push_back(std::move(n));
       return true;
     });

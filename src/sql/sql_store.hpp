@@ -34,6 +34,7 @@ class OUTBOX_SQL_EXPORT sql_store : public spi::store, public inspector {
   bool end_audit(std::int64_t id, std::uint64_t changed) override;
   std::vector<audit_entry> audit(std::size_t limit) override;
   std::vector<event_type_counts> event_types() override;
+  std::vector<event_type_counts> waiting_types(std::size_t rows) override;
   table_overview overview(std::uint64_t limit) override;
   std::vector<parked_key> parked_keys(std::size_t limit) override;
   std::size_t heal(std::size_t limit) override;
@@ -79,6 +80,7 @@ class OUTBOX_SQL_EXPORT sql_store : public spi::store, public inspector {
 
  private:
   [[nodiscard]] std::vector<route_pause> read_pauses(connection& c);
+  std::vector<event_type_counts> read_types(std::string const& statement, std::initializer_list<value> parameters);
   std::size_t change_rows(std::string const& statement, event_filter const& filter, bool dead,
                           std::vector<value> first);
   bool change_pauses(std::function<bool(std::vector<route_pause>&)> const& change);

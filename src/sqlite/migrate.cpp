@@ -141,36 +141,6 @@ void check_schema(sqlite3* db, std::string const& table) {
   }
 }
 
-std::vector<spi::finding> findings_of(sql::connection& c, std::string const& table) {
-  using severity = spi::finding::severity;
-  std::vector<spi::finding> found;
-  auto const journal = c.ask<std::string>("PRAGMA journal_mode").value_or("");
-  if (journal != "wal") {
-    found.push_back({severity::warning, "journal_mode",
-                     "The journal mode is '" + journal +
-                         "', not WAL: readers and writers wait for each other. Run "
-                         "PRAGMA journal_mode = WAL."});
-  }
-  // The values of SQLite: 0 OFF, 1 NORMAL, 2 FULL, 3 EXTRA.
-  if (auto const synchronous = c.ask<std::int64_t>("PRAGMA synchronous").value_or(0); synchronous < 2) {
-    found.push_back({synchronous == 1 ? severity::note : severity::warning, "synchronous",
-                     "The store's connections have synchronous = " + std::to_string(synchronous) +
-                         ", weaker than FULL: after a power failure, events may be delivered again."});
-  }
-  for (auto const* const suffix : {"_ready", "_ended", "_dead", "_odd"}) {
-    auto const name = table + suffix;
-    if (c.any("SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?1 COLLATE NOCASE",
-              {std::string_view{name}})) {
-      continue;
-    }
-    found.push_back({severity::problem, "missing_index",
-                     "The index " + name +
-                         " is missing: statements read the whole table or fail. Call "
-                         "outbox::sqlite::migrate(), or create it as in schema/sqlite."});
-  }
-  return found;
-}
-
 schema_state schema_of(std::string const& path, options const& o) {
   sql::check_table_name(o.table);
   schema_state state = sql::state_of(0, false);

@@ -31,9 +31,6 @@ auto naming_file(std::string const& path, F&& f) {
 /// Migrates in one transaction. Throws `error`.
 migration migrate_handle(sqlite3* db, std::string const& table);
 
-/// What an operator should know about the file.
-[[nodiscard]] std::vector<spi::finding> findings_of(sql::connection& c, std::string const& table);
-
 /// Throws `error` (store_failure), which says what to do, unless the table has this library's schema.
 void check_schema(sqlite3* db, std::string const& table);
 

@@ -13,6 +13,7 @@
 #include "sqlite/change_watch.hpp"
 #include "sqlite/dispatch_lock.hpp"
 #include "sqlite/driver.hpp"
+#include "sqlite/findings.hpp"
 #include "sqlite/foreign_rows.hpp"
 #include "sqlite/fork_gate.hpp"
 #include "sqlite/layout_store.hpp"
@@ -55,7 +56,8 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
             .event_types = true,
             .keys = true,
             .findings = true,
-            .overview = true};
+            .overview = true,
+            .waiting_types = true};
   }
 
   instant now() override { return clock_->now(); }
@@ -106,9 +108,11 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   }
   bool resume(route_pause const& what) override { return pushed(row_store::resume(what)); }
 
-  std::vector<spi::finding> findings() override {
+  std::vector<spi::finding> findings(spi::finding_limits const& limits) override {
     std::vector<spi::finding> found;
-    with_reader([&](sql::connection& c) { found = findings_of(c, options_.table); });
+    with_reader([&](sql::connection&) {
+      found = findings_of(reader_.statements, {options_.table, row_by_row().due, statements()}, limits);
+    });
     return found;
   }
 

@@ -1,5 +1,6 @@
 #include "sqlite/statements.hpp"
 
+#include "sql/findings.hpp"
 #include "sql/overview.hpp"
 
 namespace outbox::inline v0::sqlite {
@@ -122,6 +123,14 @@ std::string overview_of(sql::layout const& table) {
        .last_ended = "(SELECT max({done_at}) FROM {outbox_event} WHERE {done_at} IS NOT NULL)"}));
 }
 
+sql::pending_forms pending_forms() {
+  return {.limit = "?1",
+          .instant = "?2",
+          .claimable = CLAIMABLE,
+          .pending = "{outbox_event} INDEXED BY {outbox_event_ready} WHERE " CLAIMED,
+          .dead = "{outbox_event} INDEXED BY {outbox_event_dead} WHERE {status} = {DEAD}"};
+}
+
 void add_key_statements(sql::dialect& d, sql::layout const& table) {
   auto const t = [&](std::string_view sql) { return table.text(sql); };
   d.leave_line = t("UPDATE {outbox_event} SET {blocked} = NULL WHERE {event_id} = ?1 AND {status} = {DEAD}");
@@ -213,6 +222,8 @@ sql::dialect shared_statements(sql::layout const& table) {
         "AND NOT EXISTS (SELECT 1 FROM {outbox_node} WHERE mode <> 'writer_only' AND lease_until > ?2) ORDER BY {seq} "
         "LIMIT ?3)");
   d.overview = overview_of(table);
+  d.waiting_types = t(sql::waiting_types_text(pending_forms()));
+  d.owners = t(sql::owners_text(pending_forms()));
   add_filter_statements(d, table);
   add_key_statements(d, table);
   return d;

@@ -478,6 +478,29 @@ TEST(Docs, EveryVerbOfTheToolIsOnItsPage) {
   EXPECT_EQ(on_the_page, verbs);
 }
 
+// A check is made with the list that it adds to, its code and its reason.
+TEST(Docs, EveryCheckOfTheDoctorIsOnItsPage) {
+  std::set<std::string> codes;
+  std::regex const made{R"re(\{(?:on\.)?found,\s*"([a-z_]+)",)re"};
+  for (auto const* const folder : {"src", "apps"}) {
+    for (auto const& file : files_below(root() / folder, {".cpp"})) {
+      std::string text;
+      for (auto const& line : lines_of(file)) text += line + "\n";
+      for (std::sregex_iterator at{text.begin(), text.end(), made}, end; at != end; ++at) codes.insert(at->str(1));
+    }
+  }
+  EXPECT_GT(codes.size(), 35U);
+  std::set<std::string> on_the_page;
+  bool in_a_table = false;
+  for (auto const& line : lines_of(root() / "docs/reference/doctor.md")) {
+    if (line.starts_with("| Code |")) in_a_table = true;
+    if (line.empty()) in_a_table = false;
+    if (!in_a_table || !line.starts_with("| `")) continue;
+    EXPECT_TRUE(on_the_page.insert(backticked(line).front()).second) << line;
+  }
+  EXPECT_EQ(on_the_page, codes);
+}
+
 TEST(Docs, MetricsAreComplete) {
   strings counters;
   for (auto const c : outbox::all_counters()) counters.push_back(outbox::full_name(c));

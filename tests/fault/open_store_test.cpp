@@ -9,6 +9,7 @@
 #include <outbox/spi/store.hpp>
 #include <outbox/sqlite.hpp>
 
+#include "support/findings.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace outbox {
@@ -46,10 +47,9 @@ TEST(OpenStore, SqliteTakesAPathAndOptions) {
   EXPECT_EQ(s->capabilities().kind, "sqlite");
   EXPECT_EQ(s->inspect().counts().pending(), 0U);
   EXPECT_NO_THROW(static_cast<void>(open_store("sqlite://" + (dir / "a.db"))));
-  EXPECT_TRUE(s->backend().findings().empty());
-  auto const found = open_store("sqlite:" + (dir / "a.db") + "?synchronous=normal")->backend().findings();
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].code, "synchronous");
+  EXPECT_EQ(finding_of(*s, "synchronous").level, spi::finding_level::passed);
+  auto const weaker = open_store("sqlite:" + (dir / "a.db") + "?synchronous=normal");
+  EXPECT_EQ(finding_of(*weaker, "synchronous").level, spi::finding_level::note);
 }
 
 TEST(OpenStore, AReadOnlyStoreChangesNothingAndCreatesNothing) {

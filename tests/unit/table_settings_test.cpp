@@ -1,11 +1,22 @@
 // What a table says to its nodes, and what nodes tell about themselves in it.
 #include <outbox/node.hpp>
+#include <outbox/spi/codecs.hpp>
 #include <outbox/spi/forwarding_store.hpp>
 
 #include "stepper.hpp"
 
 namespace outbox::core {
 namespace {
+
+TEST(RouteCodec, EntriesOfEarlierLibrariesAreNamesAndOthersThatMakeNoSenseAreLeftOut) {
+  EXPECT_THAT(decode_routes(R"(["old", 1, {"name": 2}, {"name": "a", "event_type": "t", "aggregate_type": []},
+                              {"name": "b", "aggregate_type": "order"}, null])"),
+              ElementsAre(node_route{"old", "", "", false}, node_route{"b", "", "order"}));
+  for (auto const* const text : {"", "{", "null", R"({"name": "a"})"}) EXPECT_THAT(decode_routes(text), IsEmpty());
+  node_route const unknown{"old", "", "", false};
+  EXPECT_FALSE(unknown.serves("order", "t"));
+  EXPECT_EQ(decode_routes(encode_routes({unknown, {"\xff", "t"}})).at(0), unknown) << "bytes that are no UTF-8 pass";
+}
 
 // A table of a newer library.
 class newer_table final : public forwarding_store {
@@ -115,7 +126,7 @@ TEST_F(TableSettings, ANodeTellsWhatItHasDone) {
   EXPECT_EQ(nodes[0].failed, 1U);
   EXPECT_EQ(nodes[0].dead, 1U);
   EXPECT_EQ(nodes[0].erased, 0U) << "the rows of delivered events stay";
-  EXPECT_THAT(nodes[0].routes, ElementsAre("quick", "t"));
+  EXPECT_THAT(nodes[0].routes, ElementsAre(node_route{"quick", "quick"}, node_route{"t", "t"}));
   EXPECT_TRUE(nodes[0].started_at);
 }
 

@@ -84,14 +84,6 @@ bool is_permission(outbox::error const& e) {
          std::string_view{e.what()}.find("denied") != std::string_view::npos;
 }
 
-int status_of(outbox::error const& e) {
-  switch (e.code()) {
-    case outbox::errc::invalid_option: return exit_usage;
-    case outbox::errc::unavailable: return exit_unreachable;
-    default: return is_permission(e) ? exit_permission : exit_failed;
-  }
-}
-
 void complain(std::string const& verb, std::string const& what, std::string const& hint = {}) {
   auto text = "outbox" + (verb.empty() ? "" : " " + verb) + ": " + shown(what, true) + "\n";
   if (!hint.empty()) text += hint + "\n";
@@ -99,6 +91,14 @@ void complain(std::string const& verb, std::string const& what, std::string cons
 }
 
 }  // namespace
+
+int status_of(outbox::error const& e) {
+  switch (e.code()) {
+    case outbox::errc::invalid_option: return exit_usage;
+    case outbox::errc::unavailable: return exit_unreachable;
+    default: return is_permission(e) ? exit_permission : exit_failed;
+  }
+}
 
 verb_text const& tool_text() {
   static verb_text const text{

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <outbox/error.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,9 @@ class command_tree {
   CLI::App root_;
   std::vector<verb> verbs_;
 };
+
+/// The exit status of a verb that an error of the library ends.
+[[nodiscard]] int status_of(outbox::error const& e);
 
 /// What help says about the tool itself. Its summary is half a sentence, too.
 [[nodiscard]] verb_text const& tool_text();

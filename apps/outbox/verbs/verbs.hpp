@@ -9,6 +9,7 @@ void add_status(command_tree& tree);
 void add_list(command_tree& tree);
 void add_show(command_tree& tree);
 void add_tail(command_tree& tree);
+void add_doctor(command_tree& tree);
 void add_errors(command_tree& tree);
 void add_nodes(command_tree& tree);
 void add_replay(command_tree& tree);

@@ -1,4 +1,4 @@
-// How an event, its headers and paused routes are written in a table, the same in every store.
+// How an event, its headers, routes and pauses are written in a table, the same in every store.
 #pragma once
 
 #include <chrono>
@@ -35,8 +35,12 @@ struct due_time {
 /// A JSON array of strings.
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string encode_names(std::vector<std::string> const& names);
 
-/// Reads a JSON array of strings. Returns an empty list if the text is not one; never throws because of the text.
-[[nodiscard]] OUTBOX_CORE_EXPORT std::vector<std::string> decode_names(std::string_view text);
+/// A JSON array of objects, one for each route of a node.
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string encode_routes(std::vector<node_route> const& routes);
+
+/// Reads the routes of a node. An entry that is a string is the name of a route of which nothing else is known: an
+/// earlier library wrote it. Other entries are left out. Never throws because of the text.
+[[nodiscard]] OUTBOX_CORE_EXPORT std::vector<node_route> decode_routes(std::string_view text);
 
 /// A JSON array of objects, one for each pause.
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string encode_pauses(std::vector<route_pause> const& pauses);

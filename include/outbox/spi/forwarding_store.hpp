@@ -49,11 +49,12 @@ class OUTBOX_CORE_EXPORT forwarding_store : public store {
   bool end_audit(std::int64_t id, std::uint64_t changed) override;
   std::vector<audit_entry> audit(std::size_t limit) override;
   std::vector<event_type_counts> event_types() override;
+  std::vector<event_type_counts> waiting_types(std::size_t rows) override;
   table_overview overview(std::uint64_t limit) override;
   std::vector<parked_key> parked_keys(std::size_t limit) override;
   std::size_t heal(std::size_t limit) override;
   void set_keyed(bool keyed) override;
-  std::vector<finding> findings() override;
+  std::vector<finding> findings(finding_limits const& limits) override;
 
   instant now() override;
   subscription on_change(std::function<void()> callback) override;

@@ -268,12 +268,61 @@ struct parked_key {
   std::uint64_t waiting = 0;       ///< The number of pending rows in line behind it.
 };
 
-/// Something about the database that an operator should know.
+/// What a check of a table or its database came to.
+enum class finding_level : std::uint8_t {
+  passed,   ///< All is well.
+  note,     ///< Good to know.
+  warning,  ///< Less safe than it could be, slow, or soon a problem.
+  problem,  ///< Does not work, or loses events.
+  skipped,  ///< The check could not be made, so what it looks for is not known.
+};
+
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string_view name(finding_level l) noexcept;
+
+/// The result of one check, for an operator. <outbox/spi/check.hpp> helps to write them.
 struct finding {
-  enum class severity { note, warning, problem };
-  severity level = severity::warning;  ///< note: good to know; warning: less safe or slow; problem: does not work.
-  std::string code{};                  ///< A fixed word, such as "synchronous" or "missing_index".
-  std::string text{};                  ///< One or two sentences: what is so, what it means, what to do.
+  finding_level level = finding_level::warning;  ///< What it came to.
+  std::string code{};                            ///< A fixed word that names the check, such as "missing_index".
+  std::string text{};                            ///< One sentence: what is so, with the value that was measured.
+  std::string why{};                             ///< One sentence: why it matters.
+  std::string fix{};  ///< Commands or SQL that mend it, one per line, to be copied. May be empty if it passed.
+};
+
+/// Two limits of one figure: above the first it is a warning, above the second a problem.
+template <class T>
+struct limit_pair {
+  T warning{};  ///< More than this is a warning.
+  T problem{};  ///< More than this is a problem.
+
+  [[nodiscard]] finding_level judge(T const& value) const {
+    if (value > problem) return finding_level::problem;
+    return value > warning ? finding_level::warning : finding_level::passed;
+  }
+};
+
+/// What the checks of a store take for too much.
+struct finding_limits {
+  /// How long a transaction may be open before it keeps the database from removing old versions of rows.
+  limit_pair<std::chrono::milliseconds> transaction_age{std::chrono::minutes{5}, std::chrono::hours{1}};
+
+  /// Versions of rows that are not needed any more, in percent of all. Counts only above `dead_versions`.
+  limit_pair<std::uint64_t> dead_percent{20, 50};
+  limit_pair<std::uint64_t> dead_versions{10'000, 100'000};  ///< How many there must be for that share to matter.
+
+  /// Transactions whose old versions InnoDB has not removed yet.
+  limit_pair<std::uint64_t> history{1'000'000, 10'000'000};
+
+  /// The size of the log of a SQLite file, in bytes.
+  limit_pair<std::uint64_t> wal_bytes{std::uint64_t{64} << 20U, std::uint64_t{1} << 30U};
+
+  /// The log that a replication slot keeps, in bytes.
+  limit_pair<std::uint64_t> slot_bytes{std::uint64_t{1} << 30U, std::uint64_t{10} << 30U};
+
+  /// How long ago a lease may have ended before a row counts as abandoned.
+  std::chrono::milliseconds expired_lease = std::chrono::minutes{1};
+
+  /// How many rows a check reads at most.
+  std::size_t rows = 100'000;
 };
 
 // Coordination: settings of the table, nodes, the dispatch lock.
@@ -434,6 +483,10 @@ class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
   /// The event types in the table, by name. Reads every row.
   [[nodiscard]] virtual std::vector<event_type_counts> event_types();
 
+  /// The event types among up to `rows` pending rows, those that can be claimed first, and up to `rows` DEAD ones, by
+  /// name. Their counts are of these rows only. Rows that wait for another row of their key are left out.
+  [[nodiscard]] virtual std::vector<event_type_counts> waiting_types(std::size_t rows);
+
   /// The state of the table. Counts stop at `limit`.
   [[nodiscard]] virtual table_overview overview(std::uint64_t limit);
 
@@ -447,8 +500,13 @@ class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
   /// Marks the table as keyed, or removes the mark. The caller makes sure that no node of another mode is live.
   virtual void set_keyed(bool keyed);
 
-  /// What an operator should know about this database.
-  [[nodiscard]] virtual std::vector<finding> findings();
+  /// Makes every check of the table and its database that the store knows, and returns one finding or more of each,
+  /// those that passed too. Changes nothing, and costs the same on a large table. A check that the database refuses is
+  /// `skipped`.
+  [[nodiscard]] virtual std::vector<finding> findings(finding_limits const& limits);
+
+  /// The same with the default limits.
+  [[nodiscard]] std::vector<finding> findings() { return findings(finding_limits{}); }
 
   // Signals. Hints only: no promise depends on them.
 

@@ -62,11 +62,12 @@ std::int64_t forwarding_store::begin_audit(audit_entry const& entry) { return to
 bool forwarding_store::end_audit(std::int64_t id, std::uint64_t changed) { return to_->end_audit(id, changed); }
 std::vector<audit_entry> forwarding_store::audit(std::size_t limit) { return to_->audit(limit); }
 std::vector<event_type_counts> forwarding_store::event_types() { return to_->event_types(); }
+std::vector<event_type_counts> forwarding_store::waiting_types(std::size_t rows) { return to_->waiting_types(rows); }
 table_overview forwarding_store::overview(std::uint64_t limit) { return to_->overview(limit); }
 std::vector<parked_key> forwarding_store::parked_keys(std::size_t limit) { return to_->parked_keys(limit); }
 std::size_t forwarding_store::heal(std::size_t limit) { return to_->heal(limit); }
 void forwarding_store::set_keyed(bool keyed) { to_->set_keyed(keyed); }
-std::vector<finding> forwarding_store::findings() { return to_->findings(); }
+std::vector<finding> forwarding_store::findings(finding_limits const& limits) { return to_->findings(limits); }
 
 instant forwarding_store::now() { return to_->now(); }
 subscription forwarding_store::on_change(std::function<void()> callback) { return to_->on_change(std::move(callback)); }

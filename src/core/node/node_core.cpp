@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <outbox/listener.hpp>
 #include <outbox/version.hpp>
+#include <tuple>
 
 #include "core/events/names_check.hpp"
 #include "core/node/metrics_table.hpp"
@@ -236,6 +237,9 @@ node_row node_core::self(std::uint64_t held) {
   auto reason = engine_.unhealthy();
   auto const holder = dispatch_lock_;
   lock.unlock();
+  std::vector<node_route> routes;
+  settings_.routes->for_each([&](route const& r) { routes.push_back({r.name, r.event_type, r.aggregate_type}); });
+  std::ranges::sort(routes, {}, [](node_route const& r) { return std::tie(r.name, r.event_type, r.aggregate_type); });
   return {.incarnation = settings_.incarnation,
           .name = settings_.name,
           .version = std::string{version()},
@@ -249,7 +253,7 @@ node_row node_core::self(std::uint64_t held) {
           .failed = c.failed,
           .dead = c.dead + c.claimed_dead,
           .erased = store().capabilities().keeps_done_rows ? 0 : c.delivered,
-          .routes = route_names(*settings_.routes)};
+          .routes = std::move(routes)};
 }
 
 node_counters node_core::counters() {

@@ -50,6 +50,17 @@ std::string key_of(event const& e) {
   return std::to_string(characters) + ":" + type + e.aggregate_id();
 }
 
+std::string_view name(finding_level l) noexcept {
+  switch (l) {
+    case finding_level::passed: return "passed";
+    case finding_level::note: return "note";
+    case finding_level::warning: return "warning";
+    case finding_level::problem: return "problem";
+    case finding_level::skipped: return "skipped";
+  }
+  return "?";
+}
+
 std::vector<row_view> store::list(event_filter const& /*filter*/, list_order /*order*/, std::size_t /*limit*/) {
   unsupported(*this, "list");
 }
@@ -69,11 +80,12 @@ std::int64_t store::begin_audit(audit_entry const& /*entry*/) { unsupported(*thi
 bool store::end_audit(std::int64_t /*id*/, std::uint64_t /*changed*/) { unsupported(*this, "end_audit"); }
 std::vector<audit_entry> store::audit(std::size_t /*limit*/) { unsupported(*this, "audit"); }
 std::vector<event_type_counts> store::event_types() { unsupported(*this, "event_types"); }
+std::vector<event_type_counts> store::waiting_types(std::size_t /*rows*/) { unsupported(*this, "waiting_types"); }
 table_overview store::overview(std::uint64_t /*limit*/) { unsupported(*this, "overview"); }
 std::vector<parked_key> store::parked_keys(std::size_t /*limit*/) { unsupported(*this, "parked_keys"); }
 std::size_t store::heal(std::size_t /*limit*/) { unsupported(*this, "heal"); }
 void store::set_keyed(bool /*keyed*/) { unsupported(*this, "set_keyed"); }
-std::vector<finding> store::findings() { unsupported(*this, "findings"); }
+std::vector<finding> store::findings(finding_limits const& /*limits*/) { unsupported(*this, "findings"); }
 subscription store::on_wait(std::function<void(std::chrono::nanoseconds)> /*callback*/) { return {}; }
 
 }  // namespace spi

@@ -20,7 +20,10 @@ class MysqlSettings : public ::testing::Test {
   }
   static std::vector<std::string> found(outbox::store& s) {
     std::vector<std::string> codes;
-    for (auto const& f : s.backend().findings()) codes.push_back(f.code);
+    for (auto const& f : s.backend().findings()) {
+      if (f.level == spi::finding_level::passed || f.code == "superuser") continue;  // that the test's user is
+      codes.push_back(f.code);
+    }
     return codes;
   }
   multi_node_options options(std::shared_ptr<outbox::store> s) {

@@ -82,5 +82,23 @@ TEST_F(Golden, Tables) {
   compare("migrate_status", masked(run("migrate", {"status", "--pretty"}).out));
 }
 
+TEST_F(Golden, ADoctorThatFindsAHealthyFile) {
+  store().heartbeat({.incarnation = "web-1:4711:9f3a",
+                     .name = "web-1",
+                     .version = "0.1.0",
+                     .lease = 30s,
+                     .active = true,
+                     .routes = {{"any"}}});
+  auto text = masked(run("doctor", {"--pretty", "--verbose"}).out);
+  text = std::regex_replace(text, std::regex{R"(has [0-9.]+ (bytes|kB|MB))"}, "has N kB");
+  compare("doctor", text);
+}
+
+TEST_F(Golden, ADoctorThatFindsProblems) {
+  put_rows();
+  db.execute("DROP INDEX outbox_event_ended");
+  compare("doctor_problems", masked(run("doctor", {"--pretty"}).out));
+}
+
 }  // namespace
 }  // namespace outbox

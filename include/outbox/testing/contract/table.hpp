@@ -39,7 +39,7 @@ OUTBOX_CONTRACT_CASE(Table, ANodeTellsWhatItDoes) {
                       .failed = 20,
                       .dead = 30,
                       .erased = 40,
-                      .routes = {"a, b", "c\"d"}};
+                      .routes = {{"a, b", "a, b", "order"}, {"any"}, {"c\"d", "", "", false}}};
   auto const before = this->s().now();
   this->s().heartbeat(node);
   auto const nodes = this->s().inspect().nodes();
@@ -54,13 +54,13 @@ OUTBOX_CONTRACT_CASE(Table, ANodeTellsWhatItDoes) {
   EXPECT_EQ(n.failed, 20U);
   EXPECT_EQ(n.dead, 30U);
   EXPECT_EQ(n.erased, 40U);
-  EXPECT_THAT(n.routes, ElementsAre("a, b", "c\"d"));
+  EXPECT_EQ(n.routes, node.routes);
   ASSERT_TRUE(n.started_at);
   EXPECT_GE(*n.started_at, before);
 }
 
 OUTBOX_CONTRACT_CASE(Table, AHeartbeatReplacesEverythingExceptTheStart) {
-  node_row node{.incarnation = "h:1:x", .name = "n", .lease = lease, .active = true, .done = 1, .routes = {"a"}};
+  node_row node{.incarnation = "h:1:x", .name = "n", .lease = lease, .active = true, .done = 1, .routes = {{"a", "a"}}};
   this->s().heartbeat(node);
   auto const started = this->s().inspect().nodes().at(0).started_at;
   node.active = false;
@@ -120,12 +120,37 @@ OUTBOX_CONTRACT_CASE(Table, EventTypesWithTheirCounts) {
   EXPECT_EQ(types[1].counts.created, 1U);
 }
 
-OUTBOX_CONTRACT_CASE(Table, FindingsHaveACodeAndAText) {
+OUTBOX_CONTRACT_CASE(Table, FindingsSayWhatIsSoWhyItMattersAndWhatToDo) {
   if (!this->s().capabilities().findings) GTEST_SKIP() << "this store has no findings";
-  for (auto const& f : this->s().findings()) {
+  auto const found = this->s().findings();
+  EXPECT_FALSE(found.empty()) << "checks that passed are findings too";
+  for (auto const& f : found) {
     EXPECT_NE(f.code, "");
-    EXPECT_NE(f.text, "");
+    EXPECT_NE(f.text, "") << f.code;
+    EXPECT_NE(f.why, "") << f.code;
+    if (f.level == finding_level::warning || f.level == finding_level::problem) {
+      EXPECT_NE(f.fix, "") << f.code;
+    }
   }
+}
+
+OUTBOX_CONTRACT_CASE(Table, WaitingTypesAreThoseOfPendingAndDeadRows) {
+  if (!this->s().capabilities().waiting_types) GTEST_SKIP() << "this store does not list the types that wait";
+  EXPECT_THAT(this->s().waiting_types(10), IsEmpty());
+  this->put(event::json("b", "1", {.id = "1", .aggregate = {"order", "1"}}));
+  this->settle(this->claim_one("n/1"), outcome::dead);
+  this->put(event::json("c", "1", {.id = "2"}));
+  this->settle(this->claim_one("n/2"), outcome::delivered);
+  this->put(event::json("a", "1", {.id = "3"}));
+  this->put(event::json("a", "1", {.id = "4"}));
+  auto const types = this->s().waiting_types(10);
+  ASSERT_THAT(types, SizeIs(2));
+  EXPECT_EQ(types[0].event_type, "a");
+  EXPECT_EQ(types[0].aggregate_type, global_aggregate);
+  EXPECT_EQ(types[0].counts.created, 2U);
+  EXPECT_EQ(types[1].event_type, "b");
+  EXPECT_EQ(types[1].aggregate_type, "order");
+  EXPECT_EQ(types[1].counts.dead, 1U);
 }
 
 OUTBOX_CONTRACT_CASE(Table, CapabilitiesSayWhichFunctionsThereAre) {
@@ -150,6 +175,7 @@ OUTBOX_CONTRACT_CASE(Table, CapabilitiesSayWhichFunctionsThereAre) {
   agrees(c.audit, "end_audit", [&] { s.end_audit(1, 1); });
   agrees(c.audit, "audit", [&] { static_cast<void>(s.audit(1)); });
   agrees(c.event_types, "event_types", [&] { static_cast<void>(s.event_types()); });
+  agrees(c.waiting_types, "waiting_types", [&] { static_cast<void>(s.waiting_types(1)); });
   agrees(c.pauses, "pause", [&] { s.pause({"a route", ""}); });
   agrees(c.pauses, "resume", [&] { s.resume({"a route", ""}); });
   agrees(c.keys, "parked_keys", [&] { static_cast<void>(s.parked_keys(1)); });

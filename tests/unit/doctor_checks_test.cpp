@@ -1,0 +1,56 @@
+// The checks of the doctor that need no database.
+#include <gmock/gmock.h>
+
+#include "doctor_checks.hpp"
+
+namespace outbox_tool {
+namespace {
+
+using namespace std::chrono_literals;
+using outbox::instant;
+using outbox::spi::finding;
+using outbox::spi::finding_level;
+using ::testing::HasSubstr;
+
+// A clock that is this far ahead of ours, over a network whose round trips take these times.
+finding skew(std::chrono::milliseconds ahead, std::vector<std::chrono::milliseconds> trips) {
+  finding_list found;
+  instant now{1000s};
+  std::size_t next = 0;
+  auto const there = [&] {
+    auto const trip = trips.at(next++ % trips.size());
+    now += trip;  // the answer was slow, the question was not
+    return now - trip + ahead;
+  };
+  check_clocks(
+      there, [&] { return now; }, {}, found);
+  return found.at(0);
+}
+
+TEST(DoctorChecks, ClocksThatDifferAreFound) {
+  EXPECT_EQ(skew(0ms, {2ms}).level, finding_level::passed);
+  EXPECT_EQ(skew(249ms, {0ms}).level, finding_level::passed);
+  EXPECT_EQ(skew(300ms, {2ms}).level, finding_level::warning);
+  EXPECT_EQ(skew(-300ms, {2ms}).level, finding_level::warning);
+  EXPECT_THAT(skew(-301ms, {2ms}).text, HasSubstr("302 ms behind"));
+  EXPECT_EQ(skew(5s, {2ms}).level, finding_level::problem);
+  EXPECT_THAT(skew(5s, {2ms}).text, HasSubstr("4999 ms ahead"));
+}
+
+TEST(DoctorChecks, TheSampleWithTheShortestRoundTripCounts) {
+  EXPECT_EQ(skew(0ms, {5000ms, 4000ms, 2ms, 6000ms, 9000ms}).level, finding_level::passed);
+  EXPECT_EQ(skew(0ms, {5000ms, 4000ms, 7000ms, 6000ms, 9000ms}).level, finding_level::warning) << "no sample is good";
+}
+
+TEST(DoctorChecks, AServerThatDoesNotTellItsTimeIsSkipped) {
+  finding_list found;
+  check_clocks(
+      []() -> instant {
+        throw outbox::error{outbox::errc::store_failure, "no"};
+      },
+      [] { return instant{}; }, {}, found);
+  EXPECT_EQ(found.at(0).level, finding_level::skipped);
+}
+
+}  // namespace
+}  // namespace outbox_tool
