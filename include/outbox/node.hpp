@@ -125,8 +125,8 @@ class OUTBOX_CORE_EXPORT node {
   /// Makes a pending event DEAD, with `reason` as its error. If a node holds it, this one or another, that node loses
   /// it and learns of it at its next renewal, within a quarter of its lease: it then forgets the event if it is queued,
   /// and sets `delivery::stop` if its listener runs. Until then the listener may still be called; its result is counted
-  /// as lost. Returns false if there is no such event or it has ended. Throws the error of the store; `error` (unsupported) if
-  /// it has no filters.
+  /// as lost. Returns false if there is no such event or it has ended. Throws the error of the store; `error`
+  /// (unsupported) if it has no filters.
   bool cancel(std::string_view event_id, std::string_view reason);
 
   /// The same for every pending event that matches, `batch` at a time, oldest first. Returns their number. If a batch
