@@ -32,7 +32,7 @@ std::string listed(std::vector<std::string> const& names, std::size_t most = 5) 
   return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more" : text;
 }
 
-bool dispatches(node_row const& n) { return n.mode != outbox::node_mode::writer_only; }
+bool may_deliver(node_row const& n) { return n.mode != outbox::node_mode::writer_only; }
 
 void check_waiting(outbox::spi::table_overview const& t, doctor_limits const& limits, finding_list& found) {
   check const lag{found, "oldest_pending", "Receivers get old news, and the table grows."};
@@ -129,7 +129,7 @@ void check_clocks(std::function<instant()> const& theirs, std::function<instant(
 
 void check_nodes(std::vector<node_row> const& nodes, bool waiting, finding_list& found) {
   check const live{found, "live_nodes", "Only a live node that dispatches delivers events."};
-  auto const dispatchers = static_cast<std::size_t>(std::ranges::count_if(nodes, dispatches));
+  auto const dispatchers = static_cast<std::size_t>(std::ranges::count_if(nodes, may_deliver));
   auto const text = counted(dispatchers, "live node") + (dispatchers == 1 ? " dispatches" : " dispatch") +
                     " from the table" + (waiting ? ", and events wait." : ".");
   if (dispatchers > 0) {
@@ -168,13 +168,13 @@ void check_routes(std::vector<node_row> const& nodes, std::vector<outbox::spi::e
                   finding_list& found) {
   check const here{found, "unserved_types", "A node makes an event dead for which it has no route."};
   if (types.empty()) return here.passed("No event waits or is dead, so none lacks a route.");
-  if (std::ranges::none_of(nodes, dispatches)) {
+  if (std::ranges::none_of(nodes, may_deliver)) {
     return here.skipped("No live node dispatches from the table, so the routes are not known.", "outbox nodes");
   }
   bool guessed = false;
   auto const serves = [&](outbox::spi::event_type_counts const& t) {
     for (auto const& n : nodes) {
-      if (!dispatches(n)) continue;
+      if (!may_deliver(n)) continue;
       for (auto const& r : n.routes) {
         guessed = guessed || !r.known;
         if (r.serves(t.aggregate_type, t.event_type)) return true;

@@ -21,7 +21,7 @@ std::string counted(std::uint64_t n, std::uint64_t limit, char const* one, char 
   return (n >= limit ? "at least " : "") + number_text(n) + " " + (n == 1 ? one : many);
 }
 
-bool dispatches(node_row const& n) { return n.mode != node_mode::writer_only && n.active; }
+bool delivers(node_row const& n) { return n.mode != node_mode::writer_only && n.active; }
 
 delivery_rate rate_of(evidence const& e) {
   if (e.keeps_done_rows) return {static_cast<double>(e.table.done_in_a_minute), false};
@@ -90,7 +90,7 @@ verdict judge(evidence const& e, limits const& l) {
   v.rate = rate_of(e);
   v.time_to_drain = drain_of(e, v.rate);
   bool const late = t.due_since && t.at - *t.due_since > l.lag;
-  bool const alone = std::ranges::none_of(e.nodes, dispatches);
+  bool const alone = std::ranges::none_of(e.nodes, delivers);
   auto const reasons = reasons_of(e.nodes);
   std::string problems;
   if (t.due > 0 && alone) {

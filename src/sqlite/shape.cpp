@@ -9,7 +9,7 @@
 namespace outbox::inline v0::sqlite {
 namespace {
 
-std::vector<sql::column_shape> columns_of(driver& d, std::string const& table) {
+std::vector<sql::column_shape> column_shapes_of(driver& d, std::string const& table) {
   std::vector<sql::column_shape> all;
   d.execute("SELECT name, type, \"notnull\", dflt_value, pk FROM pragma_table_info(?1)", {std::string_view{table}},
             [&](sql::row const& r) {
@@ -68,7 +68,7 @@ shape shape_of(driver& d, std::string const& table) {
   shape s;
   auto const prefix = table == "outbox_event" ? std::string{"outbox"} : table;
   for (auto const& name : {table, prefix + "_node", prefix + "_meta", prefix + "_audit"}) {
-    s.tables.push_back({name, columns_of(d, name), columns_of(wanted, name)});
+    s.tables.push_back({name, column_shapes_of(d, name), column_shapes_of(wanted, name)});
   }
   s.expected = indexes_of(wanted, table);
   auto const have = indexes_of(d, table);
