@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <outbox/spi/check.hpp>
+#include <system_error>
 
 #include "cli/filter_options.hpp"
 #include "cli/time_text.hpp"
@@ -88,7 +89,8 @@ void check_config_file(std::string const& file, finding_list& found) {
   struct ::stat about {};
   std::ifstream in{file};
   if (::stat(file.c_str(), &about) != 0 || !in) {
-    return here.skipped("The configuration " + file + " could not be read: " + std::strerror(errno) + ".");
+    return here.skipped("The configuration " + file + " could not be read: " + std::generic_category().message(errno) +
+                        ".");
   }
   std::string const text{std::istreambuf_iterator<char>{in}, {}};
   bool const open_to_others = (about.st_mode & (S_IROTH | S_IWOTH)) != 0;

@@ -5,7 +5,8 @@
 
 int main(int argc, char** argv) {
   using namespace outbox_tool;
-  std::setlocale(LC_CTYPE, "C.UTF-8");  // how wide a character is on a terminal
+  // How wide a character is on a terminal. There is no other thread yet.
+  std::setlocale(LC_CTYPE, "C.UTF-8");  // NOLINT(concurrency-mt-unsafe)
   command_tree tree;
   for (auto* const add :
        {add_status, add_list,   add_show,  add_tail,         add_errors,     add_nodes,  add_doctor,

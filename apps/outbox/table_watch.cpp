@@ -49,7 +49,7 @@ void table_watch::run(std::stop_token const& stop) {
     }
     lock.lock();
     reading_ = false;
-    last_ = std::move(found);
+    last_ = found;
     read_at_ = began;
     changed_.notify_all();
   }

@@ -105,6 +105,7 @@ std::vector<spi::error_group> database::errors(event_filter const& filter, std::
     g.event_types = types.size();
   }
   std::vector<spi::error_group> found;
+  found.reserve(groups.size());
   for (auto& [text, g] : groups) found.push_back(std::move(g.first));
   std::ranges::stable_sort(found, std::greater{}, &spi::error_group::rows);
   if (found.size() > limit) found.resize(limit);

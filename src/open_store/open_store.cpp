@@ -211,6 +211,8 @@ template <class... F>
 struct cases : F... {
   using F::operator()...;
 };
+template <class... F>
+cases(F...) -> cases<F...>;
 
 template <class Options>
 Options with(Options from, open_options const& o) {

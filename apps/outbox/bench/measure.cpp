@@ -174,6 +174,7 @@ class benchmark {
     auto const from = steady::now();
     {
       std::vector<std::jthread> threads;
+      threads.reserve(loops.size());
       for (auto& loop : loops) {
         threads.emplace_back([&] {
           try {

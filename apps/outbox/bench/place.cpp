@@ -179,7 +179,7 @@ struct on_postgres {
   static constexpr int round_trips = 2;  // BEGIN; the event and COMMIT
   static std::string create(std::string const& name) { return "CREATE SCHEMA " + name; }
   static std::string drop(std::string const& name) { return "DROP SCHEMA IF EXISTS " + name + " CASCADE"; }
-  static std::string product(std::string const& version) { return "PostgreSQL " + version; }
+  static std::string product(std::string const& said) { return "PostgreSQL " + said; }
 };
 #endif
 
@@ -196,8 +196,8 @@ struct on_mysql {
   static constexpr int round_trips = 3;  // START TRANSACTION; the event; a look and COMMIT
   static std::string create(std::string const& name) { return "CREATE DATABASE " + name; }
   static std::string drop(std::string const& name) { return "DROP DATABASE IF EXISTS " + name; }
-  static std::string product(std::string const& version) {
-    return version.find("MariaDB") == std::string::npos ? "MySQL " + version : version;
+  static std::string product(std::string const& said) {
+    return said.find("MariaDB") == std::string::npos ? "MySQL " + said : said;
   }
 };
 #endif

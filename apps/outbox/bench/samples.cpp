@@ -109,7 +109,7 @@ std::string axis_of(scale const& s) {
 double samples::percentile(double share) const {
   if (all_.empty()) return 0;
   auto copy = all_;
-  auto const at = static_cast<std::size_t>(share * static_cast<double>(copy.size() - 1) + 0.5);
+  auto const at = static_cast<std::size_t>(std::llround(share * static_cast<double>(copy.size() - 1)));
   auto const where = copy.begin() + static_cast<std::ptrdiff_t>(std::min(at, copy.size() - 1));
   std::ranges::nth_element(copy, where);
   return *where;

@@ -221,6 +221,7 @@ std::string command_tree::help(verb const* of, std::size_t width) const {
 void command_tree::refuse_unknown_verb(int argc, char const* const* argv) const {
   if (argc < 2 || argv[1][0] == '-') return;
   std::vector<std::string> names;
+  names.reserve(verbs_.size());
   for (auto const& v : verbs_) names.push_back(v.app->get_name());
   std::string const given = argv[1];
   if (std::ranges::find(names, given) != names.end()) return;

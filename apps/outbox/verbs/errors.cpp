@@ -48,6 +48,7 @@ std::vector<error_group> by_kind(std::vector<error_group> const& groups) {
     }
   }
   std::vector<error_group> all;
+  all.reserve(kinds.size());
   for (auto& [text, g] : kinds) all.push_back(std::move(g));
   std::ranges::stable_sort(all, std::greater{}, &error_group::rows);
   return all;

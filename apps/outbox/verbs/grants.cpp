@@ -104,7 +104,7 @@ struct table_names {
 };
 
 std::string schema_of(store_url const& url) {
-  if (auto const given = url.parameter("schema"); !given.empty()) return given;
+  if (auto given = url.parameter("schema"); !given.empty()) return given;
 #ifdef OUTBOX_HAS_POSTGRES
   outbox::postgres::connection db{url.connection};
   auto const found = db.query_one<std::optional<std::string>>("SELECT current_schema()::text");
