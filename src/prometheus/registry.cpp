@@ -122,7 +122,7 @@ class registry::state final : public ::prometheus::Collectable, public std::enab
       add_counters(all);
       add_histograms(all);
       auto const nodes = live_exporters();
-      auto const sources = sources_;
+      auto sources = sources_;
       lock.unlock();
       add_gauges(all, nodes);
       return sources;

@@ -19,8 +19,8 @@ std::string duration_text(std::chrono::milliseconds d) {
   using namespace std::chrono;
   auto const s = duration_cast<seconds>(d).count();
   if (s < 120) return std::to_string(s) + " s";
-  if (s < 2 * 3600) return std::to_string(s / 60) + " min";
-  if (s < 2 * 86'400) return std::to_string(s / 3600) + " h";
+  if (s < 7200) return std::to_string(s / 60) + " min";
+  if (s < 172'800) return std::to_string(s / 3600) + " h";
   return std::to_string(s / 86'400) + " days";
 }
 

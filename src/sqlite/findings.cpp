@@ -4,9 +4,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <outbox/spi/check.hpp>
+#include <system_error>
 
 #include "sql/findings.hpp"
 #include "sqlite/shape.hpp"
@@ -118,7 +120,8 @@ void check_file_system(std::string const& path, all_findings& found) {
   check const here{found, "file_system", "The locks of SQLite do not hold reliably on network file systems."};
   struct ::statfs about {};
   if (::statfs(path.c_str(), &about) != 0) {
-    return here.skipped("The file system of " + path + " could not be asked: " + std::strerror(errno) + ".");
+    return here.skipped("The file system of " + path +
+                        " could not be asked: " + std::generic_category().message(errno) + ".");
   }
   auto const name = network_file_system(static_cast<long>(about.f_type));
   if (name.empty()) return here.passed("The file is on no network file system that is known.");
