@@ -48,7 +48,7 @@ sim: build  ## run the simulation: SEEDS=300 of them from SEED=1 on; SEEDS=1 pri
 	@build/$(PRESET)/tests/sim/outbox_sim --seed $(SEED) --seeds $(SEEDS)
 
 # The legs under sanitizers need no consumers. The thread sanitizer runs the examples and the code of the pages too:
-# people copy them. It leaves out the verbs of the tool, which have one thread; the relay is not among them.
+# people copy them.
 LEG := unit|contract|acceptance|fault|sim
 
 asan: PRESET := asan-ubsan
@@ -61,7 +61,7 @@ asan: build  ## build and run the tests under the address and undefined behaviou
 tsan: PRESET := tsan
 tsan: BENCH := OFF
 tsan: build  ## build and run the tests, the examples and the code of the pages under the thread sanitizer
-	@ctest --preset $(PRESET) -j$(JOBS) -L '$(LEG)|docs|example' -LE '^tool$$'
+	@ctest --preset $(PRESET) -j$(JOBS) -L '$(LEG)|docs|example'
 
 coverage:  ## print which lines of the library the tests of make asan reached; fails below 85 %
 	@tools/install-packages coverage
