@@ -12,7 +12,7 @@
 #include "mysql/reach.hpp"
 #include "mysql/server.hpp"
 #include "sql/layout_store.hpp"
-#include "sql/pool.hpp"
+#include "core/base/pool.hpp"
 
 namespace outbox::inline v0::mysql {
 namespace {
@@ -153,7 +153,7 @@ class mysql_layout_store final : public sql::layout_store {
   table_identity identity_;
   event_table const events_;
   std::string const lock_name_;
-  sql::pool<own_connection> pool_;
+  core::pool<own_connection> pool_;
 };
 
 }  // namespace

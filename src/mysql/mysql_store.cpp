@@ -15,7 +15,7 @@
 #include "mysql/rows.hpp"
 #include "mysql/server.hpp"
 #include "mysql/statements.hpp"
-#include "sql/pool.hpp"
+#include "core/base/pool.hpp"
 #include "sql/set_store.hpp"
 #include "sql/table_name.hpp"
 
@@ -178,7 +178,7 @@ class mysql_store final : public sql::set_store {
   bool const blocks_;         ///< Statements that only MariaDB knows are allowed.
   std::size_t const packet_;  ///< The largest text that is sent on the store's own sessions.
   std::string const lock_name_;
-  sql::pool<own_connection> pool_;
+  core::pool<own_connection> pool_;
 };
 
 void mysql_store::with_caller(transaction_ref tx, work const& f) {

@@ -11,7 +11,7 @@
 #include "postgres/own_connection.hpp"
 #include "postgres/reach.hpp"
 #include "sql/layout_store.hpp"
-#include "sql/pool.hpp"
+#include "core/base/pool.hpp"
 
 namespace outbox::inline v0::postgres {
 namespace {
@@ -140,7 +140,7 @@ class postgres_layout_store final : public sql::layout_store {
   std::string exists_;
   bool const pooled_;
   std::shared_ptr<log_function const> log_;  ///< Shared with transactions that wrote to the store.
-  sql::pool<own_connection> pool_;
+  core::pool<own_connection> pool_;
 };
 
 // True if the instants of the table have a time zone.

@@ -16,7 +16,7 @@
 #include "postgres/statements.hpp"
 #include "postgres/turns.hpp"
 #include "postgres/wake.hpp"
-#include "sql/pool.hpp"
+#include "core/base/pool.hpp"
 #include "sql/set_store.hpp"
 #include "sql/table_name.hpp"
 
@@ -129,7 +129,7 @@ class postgres_store final : public sql::set_store {
   std::atomic<bool> order_looked_at_ = false;
   std::atomic<bool> older_said_ = false;
   bool const pooled_;  ///< A pooler answered when the store was opened.
-  sql::pool<own_connection> pool_;
+  core::pool<own_connection> pool_;
   std::optional<wake_line> wake_;
 };
 

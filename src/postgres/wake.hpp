@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "postgres/connector.hpp"
-#include "postgres/hint_pace.hpp"
+#include "core/base/hint_pace.hpp"
 
 namespace outbox::inline v0::postgres {
 
@@ -56,7 +56,7 @@ class wake_line {
   std::atomic<bool> wanted_ = false;
   std::atomic<bool> quit_ = false;
   spi::change_signal changes_;
-  hint_pace pace_;
+  core::hint_pace pace_;
   std::thread thread_;
 };
 

@@ -4,7 +4,7 @@
 #include <outbox/error.hpp>
 #include <vector>
 
-#include "sql/pool.hpp"
+#include "core/base/pool.hpp"
 
 namespace outbox {
 namespace {
@@ -16,7 +16,7 @@ struct fake_connection {
   [[nodiscard]] bool clean() const noexcept { return true; }
   [[nodiscard]] static bool spoiled_by(error const&) noexcept { return false; }
 };
-using fake_pool = sql::pool<fake_connection>;
+using fake_pool = core::pool<fake_connection>;
 
 TEST(Pool, OnlyARequestThatWaitsForAConnectionInUseIsToldOf) {
   fake_pool pool{[] { return std::make_unique<fake_connection>(); }, 2, 1ms};

@@ -3,7 +3,7 @@
 
 #include <iterator>
 
-#include "postgres/hint_pace.hpp"
+#include "core/base/hint_pace.hpp"
 #include "server_fixture.hpp"
 
 namespace outbox {
@@ -43,13 +43,13 @@ TEST_F(PostgresServer, HintsAtTheSameTimeAreOneNotify) {
   std::uint64_t hints = 0;
   for (; hints <= 1000 || std::chrono::steady_clock::now() < began + 300ms; ++hints) s->backend().hint();
   ASSERT_TRUE(eventually([&] { return heard.count() > 0; }));
-  auto const most = (std::chrono::steady_clock::now() - began) / postgres::hint_pace::each + postgres::hint_pace::burst;
+  auto const most = (std::chrono::steady_clock::now() - began) / core::hint_pace::each + core::hint_pace::burst;
   EXPECT_LE(heard.count(), static_cast<std::uint64_t>(most) + 1) << "a burst, and then 250 a second";
 }
 
 // Two hundred writes a second are not a flood: none of them waits for another.
 TEST(HintPace, LetsASteadyStreamPassAndLimitsAFlood) {
-  using pace = postgres::hint_pace;
+  using pace = core::hint_pace;
   auto now = pace::clock::now();
   pace steady;
   for (int i = 0; i < 10'000; ++i) {

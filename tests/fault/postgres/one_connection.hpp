@@ -6,11 +6,11 @@
 
 #include "postgres/connector.hpp"
 #include "postgres/own_connection.hpp"
-#include "sql/pool.hpp"
+#include "core/base/pool.hpp"
 
 namespace outbox {
 
-struct one_connection : sql::pool<postgres::own_connection> {
+struct one_connection : core::pool<postgres::own_connection> {
   static constexpr std::chrono::milliseconds timeout{2000};
   explicit one_connection(std::string const& where)
       : pool{[where] {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace outbox::inline v0::postgres {
+namespace outbox::inline v0::core {
 
 /// Lets a steady 250 notifications a second pass without delay, and a burst of twenty; a flood gets one every 4 ms.
 /// Every notification makes each listening node claim, which costs more than the notification itself. Use from one
@@ -24,4 +24,4 @@ class hint_pace {
   clock::time_point paid_until_{};  ///< What was sent is made up for by then.
 };
 
-}  // namespace outbox::inline v0::postgres
+}  // namespace outbox::inline v0::core

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "core/base/reconnect_pause.hpp"
-#include "sql/wait_signal.hpp"
+#include "core/base/wait_signal.hpp"
 
-namespace outbox::inline v0::sql {
+namespace outbox::inline v0::core {
 
 /// What a pool asks of a connection.
 template <class C>
@@ -159,10 +159,10 @@ class pool {
   std::condition_variable freed_;
   std::vector<std::unique_ptr<Connection>> idle_;
   std::size_t made_ = 0;
-  core::reconnect_pause pause_{milliseconds{50}, milliseconds{2000}};
+  reconnect_pause pause_{milliseconds{50}, milliseconds{2000}};
   steady_clock::time_point not_before_{};  ///< The next attempt.
   std::atomic<bool> connected_ = false;    ///< One attempt has succeeded.
   std::optional<error> refused_;           ///< The last attempt failed for a reason that will not pass.
 };
 
-}  // namespace outbox::inline v0::sql
+}  // namespace outbox::inline v0::core

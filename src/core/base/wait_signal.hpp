@@ -14,7 +14,7 @@
 #include <outbox/spi/subscription.hpp>
 #include <utility>
 
-namespace outbox::inline v0::sql {
+namespace outbox::inline v0::core {
 
 /// The subscribers of a pool. Thread-safe. Without a subscriber, `notify()` is one load of an atomic. In a forked child
 /// it does nothing, because the threads that subscribed are not there.
@@ -76,4 +76,4 @@ class wait_signal {
   std::shared_ptr<state> state_ = std::make_shared<state>();
 };
 
-}  // namespace outbox::inline v0::sql
+}  // namespace outbox::inline v0::core
