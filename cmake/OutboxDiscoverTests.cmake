@@ -22,7 +22,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
       endif()
       set(fixtures "")
       set(environment "")
-      foreach(database postgres mysql)
+      foreach(database postgres mysql redis)
         if(database IN_LIST suite_labels)
           string(TOUPPER ${database} upper)
           list(APPEND fixtures ${database})
@@ -48,6 +48,7 @@ function(outbox_discover_tests target labels)
   add_custom_command(TARGET ${target} POST_BUILD VERBATIM BYPRODUCTS ${list}
     COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${target}> "-DLABELS=${labels}" -DOUTPUT=${list}
       -DPOSTGRES_FIXTURE=${OUTBOX_POSTGRES_FIXTURE} -DMYSQL_FIXTURE=${OUTBOX_MYSQL_FIXTURE}
+      -DREDIS_FIXTURE=${OUTBOX_REDIS_FIXTURE}
       -P ${OUTBOX_DISCOVER_SCRIPT})
   # A program that was not built has one case, which fails.
   set(include ${CMAKE_CURRENT_BINARY_DIR}/${target}_include.cmake)

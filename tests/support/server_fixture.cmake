@@ -1,4 +1,5 @@
-# Database servers that ctest starts once, for all cases that need one. Included by postgres.cmake and mysql.cmake.
+# Database servers that ctest starts once, for all cases that need one. Included by postgres.cmake, mysql.cmake
+# and redis.cmake.
 include_guard()
 
 # outbox_server_fixture(<database>): builds support/<database>_fixture.cpp, which starts and stops the server. Sets

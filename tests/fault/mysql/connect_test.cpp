@@ -1,12 +1,7 @@
 // How connections are made: passwords, sockets, encryption, and connections that the application opens.
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
-
 #include "server_fixture.hpp"
+#include "support/certificates.hpp"
 #include "support/free_port.hpp"
-#include "support/temporary_directory.hpp"
 
 namespace outbox {
 namespace {
@@ -161,55 +156,14 @@ TEST_F(MysqlServer, AUnixSocketIsAsGoodAsAPort) {
   }
 }
 
-// Two authorities, and certificates of a server and of a client that the first has signed.
-class certificates {
- public:
-  certificates() {
-    std::filesystem::permissions(dir_.string(), std::filesystem::perms::all);
-    make_authority("ca");
-    make_authority("other_ca");
-    sign("server", "subjectAltName=DNS:localhost,IP:127.0.0.1");
-    sign("elsewhere", "subjectAltName=DNS:elsewhere.example");
-    sign("client", "extendedKeyUsage=clientAuth");
-  }
-
-  /// The path of one of "ca.crt", "other_ca.crt", "server.crt", "server.key", …
-  [[nodiscard]] std::string operator()(std::string const& name) const { return dir_ / name; }
-
-  [[nodiscard]] mysql_server::setup server(std::string const& name) const {
-    return {.settings = {"ssl-ca=" + dir_ / "ca.crt", "ssl-cert=" + (dir_ / (name + ".crt")),
-                         "ssl-key=" + (dir_ / (name + ".key"))}};
-  }
-
- private:
-  static void run(std::string const& command) {
-    if (std::system((command + " 2>/dev/null").c_str()) != 0) {
-      throw std::runtime_error{"failed (is openssl installed?): " + command};
-    }
-  }
-  void make_authority(std::string const& name) const {
-    run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=" + name +
-        " -keyout " + (dir_ / (name + ".key")) + " -out " + (dir_ / (name + ".crt")));
-  }
-  void sign(std::string const& name, std::string const& extension) const {
-    auto const path = dir_ / name;
-    run("openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=" + name + " -keyout " + path +
-        ".key -out " + path + ".csr");
-    run("echo " + extension + " > " + path + ".ext");
-    run("openssl x509 -req -days 2 -CAcreateserial -CA " + (dir_ / "ca.crt") + " -CAkey " + (dir_ / "ca.key") +
-        " -in " + path + ".csr -extfile " + path + ".ext -out " + path + ".crt");
-    std::filesystem::permissions(path + ".key", std::filesystem::perms::owner_read);
-    if (::geteuid() == 0 && name != "client" && ::chown((path + ".key").c_str(), server_account, server_account) != 0) {
-      throw std::runtime_error{"cannot give a key to the server"};
-    }
-  }
-
-  temporary_directory dir_;
-};
+mysql_server::setup with_certificate(certificates const& files, std::string const& name) {
+  return {
+      .settings = {"ssl-ca=" + files("ca.crt"), "ssl-cert=" + files(name + ".crt"), "ssl-key=" + files(name + ".key")}};
+}
 
 TEST_F(MysqlServer, TlsIsAsTheUrlSays) {
   certificates const files;
-  mysql_server server{files.server("server")};
+  mysql_server server{with_certificate(files, "server")};
   mysql_database own{server};
   auto const with = [&](std::string const& parameters) { return with_parameter(own.url(), parameters); };
   auto const connect = [&](std::string const& parameters) {
@@ -265,7 +219,7 @@ TEST_F(MysqlServer, TlsIsAsTheUrlSays) {
 
 TEST_F(MysqlServer, ACertificateForAnotherHostIsRefused) {
   certificates const files;
-  mysql_server server{files.server("elsewhere")};
+  mysql_server server{with_certificate(files, "elsewhere")};
   auto const url = server.connection();
   EXPECT_NO_THROW(mysql::connection{with_parameter(url, "ssl=on")});
   EXPECT_THROW(mysql::connection{with_parameter(url, "ssl=verify&ssl_ca=" + files("ca.crt"))}, error);

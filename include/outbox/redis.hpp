@@ -1,0 +1,4 @@
+// The store on Redis.
+#pragma once
+
+#include <outbox/detail/redis_export.hpp>

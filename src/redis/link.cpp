@@ -1,0 +1,233 @@
+#include "redis/link.hpp"
+
+#include <poll.h>
+
+#include <array>
+#include <cassert>
+#include <limits>
+#include <new>
+#include <vector>
+
+#include "redis/channel.hpp"
+
+namespace outbox::inline v0::redis {
+namespace {
+
+struct free_reader {
+  void operator()(redisReader* r) const noexcept { redisReaderFree(r); }
+};
+
+// What a large batch needed is given back.
+constexpr std::size_t kept_capacity = std::size_t{1} << 20U;
+
+void append(std::string& to, words command) {
+  assert(!command.empty() && command.size() <= std::numeric_limits<int>::max());
+  std::vector<char const*> texts;
+  std::vector<std::size_t> lengths;
+  for (auto const word : command) {
+    texts.push_back(word.data() != nullptr ? word.data() : "");
+    lengths.push_back(word.size());
+  }
+  char* formatted = nullptr;
+  int const size = redisFormatCommandArgv(&formatted, static_cast<int>(command.size()), texts.data(), lengths.data());
+  if (size < 0) throw std::bad_alloc{};
+  std::unique_ptr<char, decltype(&redisFreeCommand)> const owner{formatted, &redisFreeCommand};
+  to.append(formatted, static_cast<std::size_t>(size));
+}
+
+}  // namespace
+
+// The bytes of both directions, and what is known about the connection.
+class link::stream {
+ public:
+  stream(address const& to, deadline until)
+      : name_{shown(to)}, channel_{open_channel(to, until)}, reader_{redisReaderCreate()} {
+    if (!reader_) throw std::bad_alloc{};
+  }
+
+  void add(words command) {
+    append(out_, command);
+    ++owed_;
+  }
+
+  // A server that ends a connection may have said why. So a failed write is no error yet: `next()` reads first.
+  void flush(deadline until) {
+    std::string_view rest{out_};
+    while (!rest.empty() && !deaf_) {
+      std::size_t taken = 0;
+      try {
+        taken = channel_->write(rest);
+      } catch (error const&) {
+        deaf_ = true;
+      }
+      rest.remove_prefix(taken);
+      if (taken == 0 && !deaf_) make_room(until);
+    }
+    out_.clear();
+    if (out_.capacity() > kept_capacity) out_ = {};
+  }
+
+  [[nodiscard]] answer next(deadline until) {
+    flush(until);
+    while (!parse()) {
+      bool const got = pull();
+      if (!got && deaf_) fail("the connection to the server " + name_ + " was lost");
+      if (!got && wait_for(channel_->descriptor(), POLLIN, until) == woken::ready) continue;
+      if (!parse() && std::chrono::steady_clock::now() >= until) fail_late();
+    }
+    if (owed_ > 0) --owed_;
+    return std::move(ready_);
+  }
+
+  [[nodiscard]] bool wait(deadline until, int interrupt) {
+    while (!parse()) {
+      if (pull()) continue;
+      if (deaf_) fail("the connection to the server " + name_ + " was lost");
+      if (wait_for(channel_->descriptor(), POLLIN, until, interrupt) != woken::ready) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] bool alive() noexcept {
+    try {
+      if (broken_ || deaf_) return false;
+      bool const quiet = !pull() && !parse() && reader_->pos == reader_->len;
+      return quiet || owed_ > 0;
+    } catch (std::exception const&) {
+      return false;
+    }
+  }
+
+  [[nodiscard]] bool idle() const noexcept { return owed_ == 0; }
+
+ private:
+  [[noreturn]] void fail(std::string const& text) {
+    broken_ = true;
+    throw error{errc::unavailable, text};
+  }
+  [[noreturn]] void fail_late() { fail("the server " + name_ + " did not answer in time"); }
+
+  // Between us may be one who does not read on before its answers are read.
+  void make_room(deadline until) {
+    if (wait_for(channel_->descriptor(), POLLIN | POLLOUT, until) == woken::late) fail_late();
+    pull();
+  }
+
+  // Reads what is there. False if that is nothing.
+  bool pull() {
+    if (broken_) fail("the connection to the server " + name_ + " was lost");
+    std::array<char, 64 * 1024> some;
+    try {
+      auto const n = channel_->read(some);
+      if (n > 0 && redisReaderFeed(reader_.get(), some.data(), n) != REDIS_OK) throw std::bad_alloc{};
+      return n > 0;
+    } catch (error const& e) {
+      broken_ = true;
+      throw error{e.code(), "the server " + name_ + ": " + e.what()};
+    } catch (...) {
+      broken_ = true;
+      throw;
+    }
+  }
+
+  // True if an answer is ready.
+  bool parse() {
+    if (ready_.raw() != nullptr) return true;
+    void* reply = nullptr;
+    if (redisReaderGetReply(reader_.get(), &reply) != REDIS_OK) {
+      fail("the server " + name_ + " does not speak the protocol of Redis");
+    }
+    ready_ = answer{static_cast<redisReply*>(reply)};
+    return reply != nullptr;
+  }
+
+  std::string name_;  ///< For messages.
+  std::unique_ptr<channel> channel_;
+  std::unique_ptr<redisReader, free_reader> reader_;
+  std::string out_;        ///< What was not sent yet.
+  answer ready_{nullptr};  ///< The next answer, if it was read already.
+  std::size_t owed_ = 0;   ///< How many answers are still to come.
+  bool deaf_ = false;      ///< The server takes no more. It may have said why.
+  bool broken_ = false;
+};
+
+namespace {
+
+// A server that does not know the command may repeat it with its words, and the password is one of them.
+error refused_account(answer_view a, address const& where, std::string const& doing) {
+  bool const repeats = a.text().find("with args") != std::string_view::npos ||
+                       (!where.password.empty() && a.text().find(where.password) != std::string_view::npos);
+  if (!repeats) return error_of(a, doing);
+  return error{error_of(a, doing).code(), doing + ": the server refuses the command AUTH"};
+}
+
+// HELLO answers with names and values in turn.
+std::string_view fact(answer_view hello, std::string_view name) noexcept {
+  for (std::size_t i = 0; i + 1 < hello.size(); i += 2) {
+    if (hello[i].text() == name) return hello[i + 1].text();
+  }
+  return {};
+}
+
+// A server before Redis 6, or a proxy, may not know HELLO. No account needs a right for it.
+bool may_be_ignored(answer_view hello) noexcept {
+  auto const t = hello.text();
+  return t.starts_with("ERR unknown command") || t.starts_with("ERR wrong number") || t.starts_with("NOPERM");
+}
+
+}  // namespace
+
+link::link(address const& where, milliseconds connecting, milliseconds answering)
+    : where_{where}, answering_{answering} {
+  auto const until = deadline_after(connecting);
+  stream_ = std::make_unique<stream>(where_, until);
+  greet(until);
+}
+
+link::~link() = default;
+
+// All in one round trip: if a command is refused, the answers behind it are not read, and the connection is closed.
+void link::greet(std::chrono::steady_clock::time_point until) {
+  auto const doing = "cannot connect to the server " + shown(where_);
+  bool const has_account = !where_.user.empty() || !where_.password.empty();
+  if (has_account && where_.user.empty()) add({"AUTH", where_.password});
+  if (has_account && !where_.user.empty()) add({"AUTH", where_.user, where_.password});
+  add({"HELLO", "2", "SETNAME", "outbox"});
+  if (where_.database != 0) add({"SELECT", std::to_string(where_.database)});
+  if (has_account) {
+    if (auto const a = stream_->next(until); a.failed()) throw refused_account(a, where_, doing);
+  }
+  auto const hello = stream_->next(until);
+  if (hello.failed() && !may_be_ignored(hello)) throw error_of(hello, doing);
+  if (fact(hello, "mode") == "sentinel") {
+    throw error{errc::store_failure, doing + ": it is a Sentinel, which is not supported: name the server itself"};
+  }
+  facts_ = {.version = std::string{fact(hello, "version")},
+            .cluster = fact(hello, "mode") == "cluster",
+            .replica = fact(hello, "role") == "replica"};
+  if (where_.database == 0) return;
+  if (auto const a = stream_->next(until); a.failed()) throw error_of(a, doing);
+}
+
+void link::add(words command) { stream_->add(command); }
+
+void link::flush() { stream_->flush(deadline_after(answering_)); }
+
+answer link::next() { return stream_->next(deadline_after(answering_)); }
+
+bool link::wait(milliseconds at_most, int interrupt) {
+  flush();
+  return stream_->wait(at_most.count() <= 0 ? deadline{} : deadline_after(at_most), interrupt);
+}
+
+answer link::call(words command) {
+  assert(stream_->idle());  // else the answer of another command would be taken for that of this one
+  add(command);
+  auto a = next();
+  if (a.failed()) throw error_of(a, "cannot run " + std::string{command.front()});
+  return a;
+}
+
+bool link::alive() noexcept { return stream_->alive(); }
+
+}  // namespace outbox::inline v0::redis
