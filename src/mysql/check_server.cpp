@@ -120,13 +120,13 @@ void check_tls(checked const& on) {
   auto* const c = on.d.raw();
   auto const text = [](char const* t) { return t == nullptr ? std::string_view{} : std::string_view{t}; };
   auto const info = text(mysql_get_host_info(c));  // "db.example via TCP/IP", "Localhost via UNIX socket"
-  sql::transport t{.encrypted = !text(mysql_get_ssl_cipher(c)).empty()};
+  spi::transport t{.encrypted = !text(mysql_get_ssl_cipher(c)).empty()};
   if (info.find("UNIX socket") == std::string_view::npos) t.peer = info.substr(0, info.find(' '));
   my_bool verify = 0;
   mysql_get_optionv(c, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
   t.verified = verify != 0;
   t.fix = "Add ssl=verify and ca=FILE to the URL.";
-  sql::check_transport(t, on.found);
+  spi::check_transport(t, on.found);
 }
 
 // An EXPLAIN needs the rights of its statement, and changes nothing. It also knows roles. Other errors than a missing

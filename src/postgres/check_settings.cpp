@@ -57,7 +57,7 @@ void check_primary(checked const& on) {
 void check_tls(checked const& on) {
   auto* const c = on.d.raw();
   auto const text = [](char const* t) { return t == nullptr ? std::string{} : std::string{t}; };
-  sql::transport t{.peer = text(PQhostaddr(c)), .encrypted = PQsslInUse(c) != 0};
+  spi::transport t{.peer = text(PQhostaddr(c)), .encrypted = PQsslInUse(c) != 0};
   if (auto const host = text(PQhost(c)); t.peer.empty() || host.starts_with('/')) t.peer = host;
   struct free_options {
     void operator()(PQconninfoOption* o) const noexcept { PQconninfoFree(o); }
@@ -67,7 +67,7 @@ void check_tls(checked const& on) {
     if (std::string_view{o->keyword} == "sslmode") t.verified = text(o->val) == "verify-full";
   }
   t.fix = "Add sslmode=verify-full and sslrootcert=FILE to the connection.";
-  sql::check_transport(t, on.found);
+  spi::check_transport(t, on.found);
 }
 
 }  // namespace

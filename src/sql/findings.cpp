@@ -201,20 +201,6 @@ void check_owners(connection& c, owner_statements const& statements, spi::findin
                       "-- then stop that program");
 }
 
-void check_transport(transport const& t, std::vector<finding>& found) {
-  check const here{found, "tls", "Events and passwords can be read or changed on a network that is not encrypted."};
-  auto const& peer = t.peer;
-  bool const local = peer.empty() || peer.starts_with('/') || peer.starts_with('@') || peer.starts_with("127.") ||
-                     peer == "::1" || peer == "localhost";
-  if (local) return here.passed("The connection does not leave this machine.");
-  if (!t.encrypted) return here.warning("The connection to " + peer + " is not encrypted.", t.fix);
-  if (!t.verified) {
-    return here.warning("The connection to " + peer + " is encrypted, but the server's certificate is not checked.",
-                        t.fix);
-  }
-  here.passed("The connection to " + peer + " is encrypted, and the server's certificate is checked.");
-}
-
 std::string owners_text(pending_forms const& f) {
   auto const expired = "o IS NOT NULL AND l IS NOT NULL AND l <= " + f.instant;
   std::string const foreign = "o IS NOT NULL AND l IS NULL";

@@ -63,17 +63,6 @@ struct owner_statements {
 OUTBOX_SQL_EXPORT void check_owners(connection& c, owner_statements const& statements,
                                     spi::finding_limits const& limits, std::vector<finding>& found);
 
-/// How a connection reaches its server.
-struct transport {
-  std::string peer{};      ///< The host, its address, or the path of a socket.
-  bool encrypted = false;  ///< By TLS.
-  bool verified = false;   ///< The server's certificate and its name were compared.
-  std::string fix{};       ///< What asks for a verified connection.
-};
-
-/// "tls": whether a connection that leaves the machine is encrypted and knows its server.
-OUTBOX_SQL_EXPORT void check_transport(transport const& t, std::vector<finding>& found);
-
 /// The parts of a statement about pending rows that differ between databases. Each is a template of a layout.
 struct pending_forms {
   std::string limit;      ///< The parameter for the number of rows.

@@ -27,14 +27,24 @@
 #define OUTBOX_OTHER_MYSQL_BACKENDS , erasing_mysql_backend, mysql_statements_backend
 #else
 #define OUTBOX_MYSQL_BACKENDS
-#define OUTBOX_OTHER_MYSQL_BACKENDS
+#define OUTBOX_OTHER_MYSQL_BACKENDS OUTBOX_ERASING_REDIS_BACKENDS
+#endif
+
+#ifdef OUTBOX_HAS_REDIS
+#include "backends/redis.hpp"
+#define OUTBOX_REDIS_BACKENDS , redis_backend
+#define OUTBOX_ERASING_REDIS_BACKENDS , erasing_redis_backend
+#else
+#define OUTBOX_REDIS_BACKENDS
+#define OUTBOX_ERASING_REDIS_BACKENDS
 #endif
 
 /// Stores that keep rows of delivered events: those that the acceptance tests use.
-#define OUTBOX_KEEPING_BACKENDS memory_backend OUTBOX_SQLITE_BACKENDS OUTBOX_POSTGRES_BACKENDS OUTBOX_MYSQL_BACKENDS
+#define OUTBOX_KEEPING_BACKENDS \
+  memory_backend OUTBOX_SQLITE_BACKENDS OUTBOX_POSTGRES_BACKENDS OUTBOX_MYSQL_BACKENDS OUTBOX_REDIS_BACKENDS
 
 /// Every store, for the contract suite.
 #define OUTBOX_ALL_BACKENDS                                                                  \
   OUTBOX_KEEPING_BACKENDS, erasing_memory_backend,                                           \
       leasing_memory_backend OUTBOX_ERASING_SQLITE_BACKENDS OUTBOX_ERASING_POSTGRES_BACKENDS \
-          OUTBOX_OTHER_MYSQL_BACKENDS
+          OUTBOX_OTHER_MYSQL_BACKENDS OUTBOX_ERASING_REDIS_BACKENDS

@@ -61,4 +61,27 @@ class check {
   std::string_view why_;
 };
 
+/// How a connection reaches its server.
+struct transport {
+  std::string peer{};      ///< The host, its address, or the path of a socket.
+  bool encrypted = false;  ///< By TLS.
+  bool verified = false;   ///< The server's certificate and its name were compared.
+  std::string fix{};       ///< What asks for a verified connection.
+};
+
+/// "tls": whether a connection that leaves the machine is encrypted and knows its server.
+inline void check_transport(transport const& t, std::vector<finding>& found) {
+  check const here{found, "tls", "Events and passwords can be read or changed on a network that is not encrypted."};
+  auto const& peer = t.peer;
+  bool const local = peer.empty() || peer.starts_with('/') || peer.starts_with('@') || peer.starts_with("127.") ||
+                     peer == "::1" || peer == "localhost";
+  if (local) return here.passed("The connection does not leave this machine.");
+  if (!t.encrypted) return here.warning("The connection to " + peer + " is not encrypted.", t.fix);
+  if (!t.verified) {
+    return here.warning("The connection to " + peer + " is encrypted, but the server's certificate is not checked.",
+                        t.fix);
+  }
+  here.passed("The connection to " + peer + " is encrypted, and the server's certificate is checked.");
+}
+
 }  // namespace outbox::inline v0::spi

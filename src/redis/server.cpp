@@ -1,0 +1,108 @@
+#include "redis/server.hpp"
+
+#include <utility>
+
+namespace outbox::inline v0::redis {
+namespace {
+
+// A cluster that moves a slot may send a client on a few times.
+constexpr int most_moves = 5;
+
+bool unknown_script(answer_view a) noexcept { return a.failed() && a.text().starts_with("NOSCRIPT"); }
+
+error error_of_script(answer_view a, std::string_view doing) {
+  constexpr std::string_view duplicate = "OUTBOX_DUPLICATE ";
+  auto const text = a.text();
+  if (!text.starts_with(duplicate)) return error_of(a, doing);
+  auto const id = text.substr(duplicate.size());
+  return error{errc::duplicate_event, "event id '" + std::string{id} + "' is in the outbox already"};
+}
+
+}  // namespace
+
+std::vector<std::string_view> script_command(script const& s, std::string_view prefix, arguments const& args,
+                                             bool whole) {
+  std::vector<std::string_view> command;
+  command.reserve(args.words().size() + 4);
+  command.emplace_back(whole ? "EVAL" : "EVALSHA");
+  command.emplace_back(whole ? s.text : s.sha1);
+  command.emplace_back("1");
+  command.push_back(prefix);
+  command.insert(command.end(), args.words().begin(), args.words().end());
+  return command;
+}
+
+std::size_t wait_for_replicas(link& l, std::size_t replicas, milliseconds timeout) {
+  l.add({"WAIT", std::to_string(replicas), std::to_string(timeout.count() * 3 / 4)});
+  return static_cast<std::size_t>(l.next().number());
+}
+
+server::server(std::string const& url, std::string prefix, std::size_t connections, milliseconds timeout)
+    : prefix_{std::move(prefix)},
+      timeout_{timeout},
+      where_{parse_url(url)},
+      pool_{[this] { return std::make_unique<own_link>(where(), timeout_); }, connections, timeout} {}
+
+address server::where() const {
+  std::lock_guard const lock{mutex_};
+  return where_;
+}
+
+std::unique_ptr<link> server::connect() const { return std::make_unique<link>(where(), timeout_, timeout_); }
+
+// A server that names another one has done nothing, so the command may be sent again.
+template <class F>
+answer server::on_link(F&& ask, std::string_view doing) {
+  for (int moves = 0;; ++moves) {
+    answer a{nullptr};
+    pool_.with([&](own_link& l) {
+      a = ask(l.line);
+      l.elsewhere = leads_elsewhere(a);
+    });
+    if (!a.failed()) return a;
+    auto const next = moved_to(a, where());
+    if (!next || moves == most_moves) throw error_of_script(a, doing);
+    std::lock_guard const lock{mutex_};
+    where_ = *next;
+  }
+}
+
+answer server::run(script const& s, arguments const& args, std::string_view doing, bool* sent) {
+  return on_link([&](link& l) { return run_on(l, s, args, sent); }, doing);
+}
+
+answer server::run_and_wait(script const& s, arguments const& args, std::string_view doing, std::size_t replicas,
+                            std::size_t& confirmed, bool* sent) {
+  return on_link(
+      [&](link& l) {
+        auto a = run_on(l, s, args, sent);
+        if (!a.failed() && replicas > 0) confirmed = wait_for_replicas(l, replicas, timeout_);
+        return a;
+      },
+      doing);
+}
+
+// Sends its name, and its text only to a server that does not know it.
+answer server::run_on(link& l, script const& s, arguments const& args, bool* sent) const {
+  answer a{nullptr};
+  for (bool const whole : {false, true}) {
+    l.add(script_command(s, prefix_, args, whole));
+    if (sent != nullptr) *sent = true;
+    a = l.next();
+    if (!unknown_script(a)) break;
+  }
+  if (sent != nullptr) *sent = !a.failed();
+  return a;
+}
+
+answer server::call(arguments const& command, std::string_view doing) {
+  std::vector<std::string_view> const all{command.words().begin(), command.words().end()};
+  return on_link(
+      [&](link& l) {
+        l.add(all);
+        return l.next();
+      },
+      doing);
+}
+
+}  // namespace outbox::inline v0::redis
