@@ -6,7 +6,7 @@
 ///
 /// They are ordinary headers with fixed names, so every store keeps them, every sink sends them on, and programs in
 /// other languages read and write them. A route publishes to the topic of each event with
-/// `{.topic = "{header.topic}"}`.
+/// `{.topic = "{header.topic}"}`. All functions here are thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -52,12 +52,12 @@ struct well_known_headers {
 [[nodiscard]] OUTBOX_CORE_EXPORT std::optional<std::int32_t> schema_version_of(event const& e) noexcept;
 [[nodiscard]] OUTBOX_CORE_EXPORT std::optional<std::int32_t> schema_version_of(delivery const& d) noexcept;
 
-/// The same for listeners that cannot work without it. Throws `permanent_failure`, which names the header and its
-/// value, where `topic_of` returns nothing: the event becomes DEAD, because no retry gives it a header.
+/// What `topic_of` returns, for listeners that cannot work without it. If that is nothing, throws `permanent_failure`,
+/// which names the header and quotes its value: the event becomes DEAD, because no retry gives it another header.
 [[nodiscard]] OUTBOX_CORE_EXPORT std::string_view required_topic(event const& e);
 
-/// The same for listeners that cannot work without it. Throws `permanent_failure`, which names the header and its
-/// value, where `schema_version_of` returns nothing: the event becomes DEAD, because no retry gives it a header.
+/// What `schema_version_of` returns, for listeners that cannot work without it. If that is nothing, throws
+/// `permanent_failure`, which names the header and quotes its value: the event becomes DEAD.
 [[nodiscard]] OUTBOX_CORE_EXPORT std::int32_t required_schema_version(event const& e);
 
 }  // namespace outbox::inline v0
