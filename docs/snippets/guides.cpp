@@ -222,8 +222,44 @@ void payloads_that_cannot_be_decoded() {
   check(refused, "text that is not UTF-8 is refused when it is written");
 }
 
+void place_order(outbox::node const& box, outbox::memory::transaction& tx) {
+  auto headers = outbox::make_headers({.topic = "shop.orders", .schema_version = 2});
+  box.writer().write(tx, "order.placed", R"({"order":"42"})", {.headers = std::move(headers)});
+}
+
+outbox::listeners versioned(std::atomic<std::int64_t>& cents) {
+  outbox::listeners listeners;
+  listeners.on("invoice.sent", [&cents](outbox::delivery const& d) {
+    bool const in_cents = outbox::schema_version_of(d).value_or(1) >= 2;  // the first version had no header
+    cents += std::stoll(d.event.payload()) * (in_cents ? 1 : 100);
+  });
+  return listeners;
+}
+
+void topics_and_versions() {
+  fixture t;
+  std::atomic<std::int64_t> cents = 0;
+  auto listeners = versioned(cents);
+  std::string told;
+  listeners.on("order.placed", [&told](outbox::delivery const& d) {
+    told =
+        std::string{outbox::required_topic(d.event)} + "/" + std::to_string(outbox::required_schema_version(d.event));
+  });
+  auto box = outbox::single_node(t.options(std::move(listeners)));
+  box.run_until_idle();
+  outbox::memory::transaction tx{*t.store};
+  place_order(box, tx);
+  box.writer().write(tx, "invoice.sent", "12");
+  box.writer().write(tx, "invoice.sent", "1250", {.headers = outbox::make_headers({.schema_version = 2})});
+  tx.commit();
+  box.run_until_idle();
+  check(told == "shop.orders/2", "the listener has both");
+  check(cents == 2450, "old and new payloads are understood");
+}
+
 void codecs() {
   typed_values();
+  topics_and_versions();
   payloads_that_cannot_be_decoded();
   std::atomic<std::int64_t> grams = 0;
   std::atomic<std::uint32_t> last = 0;

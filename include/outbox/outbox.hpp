@@ -24,4 +24,5 @@
 #include <outbox/transaction.hpp>
 #include <outbox/tx_context.hpp>
 #include <outbox/version.hpp>
+#include <outbox/well_known_headers.hpp>
 #include <outbox/writer.hpp>

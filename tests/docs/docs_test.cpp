@@ -732,6 +732,11 @@ option_list options_of(outbox::event_options const& o) {
           {"ordering_key", unset(ordering_key.empty(), "the aggregate")}};
 }
 
+option_list options_of(outbox::well_known_headers const& o) {
+  auto const& [topic, schema_version] = o;
+  return {{"topic", unset(!topic, "none")}, {"schema_version", unset(!schema_version, "none")}};
+}
+
 option_list options_of(outbox::route_options const& o) {
   auto const& [name, timeout, retry, max_in_flight, max_batch] = o;
   return {{"name", unset(name.empty(), "the event type")},
@@ -884,6 +889,7 @@ TEST(Docs, OptionsAreCompleteAndHaveTheDefaultsOfTheHeaders) {
   expect_section<outbox::age_purge_options>("age_purge_options");
   expect_section<outbox::event_limits>("event_limits");
   expect_section<outbox::event_options>("event_options");
+  expect_section<outbox::well_known_headers>("well_known_headers");
   expect_section<outbox::route_options>("route_options");
   expect_section<outbox::sqlite::options>("sqlite::options");
   expect_section<outbox::postgres::options>("Options", "reference/postgres.md");

@@ -79,6 +79,17 @@ TEST(Envelope, TemplatesTakeFieldsOfTheEvent) {
   EXPECT_EQ(header(m, "tenant"), "acme");
 }
 
+TEST(Envelope, ARoutePublishesToTheTopicOfEachEvent) {
+  envelope const e{{.topic = "{header.topic}"}};
+  for (std::string const topic : {"shop.orders", "shop.returns"}) {
+    auto const m = e.make(an_event({.id = "e", .headers = make_headers({.topic = topic, .schema_version = 2})}));
+    EXPECT_EQ(m.topic, topic);
+    EXPECT_EQ(header(m, "topic"), topic) << "receivers see it too";
+    EXPECT_EQ(header(m, "schema_version"), "2");
+  }
+  EXPECT_THROW(static_cast<void>(e.make(an_event())), permanent_failure) << "an event without one goes nowhere";
+}
+
 TEST(Envelope, WrongTemplatesAreRefusedByName) {
   struct one {
     publish_options options;

@@ -186,6 +186,29 @@ TEST_F(Kafka, TopicsMayComeFromEvents) {
   EXPECT_EQ(cluster.payloads("t0").size(), 2U);
 }
 
+// Through a node: a route, and events that were written with a topic.
+TEST_F(Kafka, AnEventGoesToTheTopicThatItWasWrittenWith) {
+  if (!cluster.is_mock()) GTEST_SKIP() << "a real cluster is not to be filled with topics";
+  auto const store = memory::open();
+  auto const to = kafka::open(options());
+  multi_node_options o{.store = store, .log = nullptr};
+  o.listeners.on_any(publish(to, {.topic = "{header.topic}"}));
+  auto n = multi_node(std::move(o));
+  n.start();
+  memory::transaction tx{*store};
+  for (std::string const end : {"-a", "-b"}) {
+    n.writer().write(tx, "t", "1", {.id = end, .headers = make_headers({.topic = topic + end, .schema_version = 2})});
+  }
+  n.writer().write(tx, "t", "1", {.id = "none"});
+  tx.commit();
+  ASSERT_TRUE(eventually([&] { return store->inspect().counts().pending() == 0; }));
+  EXPECT_EQ(store->inspect().find("-a")->status, event_status::delivered);
+  EXPECT_EQ(store->inspect().find("-b")->status, event_status::delivered);
+  EXPECT_EQ(store->inspect().find("none")->status, event_status::dead) << "it has no topic";
+  EXPECT_EQ(cluster.payloads(topic + "-a").size(), 1U);
+  EXPECT_EQ(cluster.payloads(topic + "-b").size(), 1U);
+}
+
 TEST_F(Kafka, ErrorsOfTheEnvironmentAreNotThoseOfTheMessage) {
   if (!cluster.is_mock()) GTEST_SKIP() << "errors are injected into the mock only";
   struct one {
