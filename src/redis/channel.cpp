@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <limits>
 
+#include "redis/encrypted.hpp"
 #include "redis/socket.hpp"
 
 namespace outbox::inline v0::redis {
@@ -37,7 +38,8 @@ int poll_timeout(deadline until) noexcept {
 
 deadline deadline_after(milliseconds t) noexcept {
   auto const now = clock::now();
-  return t.count() <= 0 || t > deadline::max() - now ? deadline::max() : now + t;
+  bool const endless = t.count() <= 0 || t > std::chrono::floor<milliseconds>(deadline::max() - now);
+  return endless ? deadline::max() : now + t;
 }
 
 woken wait_for(int descriptor, short events, deadline until, int interrupt) noexcept {
@@ -52,7 +54,9 @@ woken wait_for(int descriptor, short events, deadline until, int interrupt) noex
 }
 
 std::unique_ptr<channel> open_channel(address const& to, deadline until) {
-  return std::make_unique<plain>(socket{to, until});
+  socket s{to, until};
+  if (to.tls == tls::off) return std::make_unique<plain>(std::move(s));
+  return std::make_unique<encrypted>(std::move(s), to, until);
 }
 
 }  // namespace outbox::inline v0::redis

@@ -6,16 +6,14 @@
 #include <cassert>
 #include <limits>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "redis/channel.hpp"
+#include "redis/reader.hpp"
 
 namespace outbox::inline v0::redis {
 namespace {
-
-struct free_reader {
-  void operator()(redisReader* r) const noexcept { redisReaderFree(r); }
-};
 
 // What a large batch needed is given back.
 constexpr std::size_t kept_capacity = std::size_t{1} << 20U;
@@ -41,9 +39,7 @@ void append(std::string& to, words command) {
 class link::stream {
  public:
   stream(address const& to, deadline until)
-      : name_{shown(to)}, channel_{open_channel(to, until)}, reader_{redisReaderCreate()} {
-    if (!reader_) throw std::bad_alloc{};
-  }
+      : name_{shown(to)}, channel_{open_channel(to, until)}, reader_{make_reader()} {}
 
   void add(words command) {
     append(out_, command);
@@ -53,7 +49,7 @@ class link::stream {
   // A server that ends a connection may have said why. So a failed write is no error yet: `next()` reads first.
   void flush(deadline until) {
     std::string_view rest{out_};
-    while (!rest.empty() && !deaf_) {
+    while (!rest.empty() && !deaf_ && !end_) {
       std::size_t taken = 0;
       try {
         taken = channel_->write(rest);
@@ -71,9 +67,8 @@ class link::stream {
     flush(until);
     while (!parse()) {
       bool const got = pull();
-      if (!got && deaf_) fail("the connection to the server " + name_ + " was lost");
       if (!got && wait_for(channel_->descriptor(), POLLIN, until) == woken::ready) continue;
-      if (!parse() && std::chrono::steady_clock::now() >= until) fail_late();
+      if (!parse() && std::chrono::steady_clock::now() >= until) fail_late();  // even if it sends a byte now and then
     }
     if (owed_ > 0) --owed_;
     return std::move(ready_);
@@ -81,74 +76,76 @@ class link::stream {
 
   [[nodiscard]] bool wait(deadline until, int interrupt) {
     while (!parse()) {
-      if (pull()) continue;
-      if (deaf_) fail("the connection to the server " + name_ + " was lost");
-      if (wait_for(channel_->descriptor(), POLLIN, until, interrupt) != woken::ready) return false;
+      if (!pull() && wait_for(channel_->descriptor(), POLLIN, until, interrupt) != woken::ready) return false;
     }
     return true;
   }
 
   [[nodiscard]] bool alive() noexcept {
     try {
-      if (broken_ || deaf_) return false;
-      bool const quiet = !pull() && !parse() && reader_->pos == reader_->len;
-      return quiet || owed_ > 0;
+      return owed_ == 0 && !deaf_ && !pull() && !parse() && !in_an_answer(*reader_);
     } catch (std::exception const&) {
       return false;
     }
   }
 
-  [[nodiscard]] bool idle() const noexcept { return owed_ == 0; }
+  [[nodiscard]] bool idle() const noexcept { return owed_ == 0 || end_; }
 
  private:
-  [[noreturn]] void fail(std::string const& text) {
-    broken_ = true;
-    throw error{errc::unavailable, text};
+  [[noreturn]] void fail(error e) {
+    end_ = e;
+    throw e;
   }
-  [[noreturn]] void fail_late() { fail("the server " + name_ + " did not answer in time"); }
+  [[noreturn]] void fail_late() { fail(error{errc::unavailable, "the server " + name_ + " did not answer in time"}); }
 
-  // Between us may be one who does not read on before its answers are read.
+  // Between us may be one who takes no more commands before its answers are read.
   void make_room(deadline until) {
     if (wait_for(channel_->descriptor(), POLLIN | POLLOUT, until) == woken::late) fail_late();
-    pull();
+    try {
+      pull();
+    } catch (error const&) {
+      deaf_ = true;
+    }
   }
 
   // Reads what is there. False if that is nothing.
   bool pull() {
-    if (broken_) fail("the connection to the server " + name_ + " was lost");
+    if (end_) throw *end_;
     std::array<char, 64 * 1024> some;
+    std::size_t n = 0;
     try {
-      auto const n = channel_->read(some);
-      if (n > 0 && redisReaderFeed(reader_.get(), some.data(), n) != REDIS_OK) throw std::bad_alloc{};
-      return n > 0;
+      n = channel_->read(some);
     } catch (error const& e) {
-      broken_ = true;
-      throw error{e.code(), "the server " + name_ + ": " + e.what()};
-    } catch (...) {
-      broken_ = true;
-      throw;
+      fail(e);
     }
+    if (n == 0 && deaf_) fail(error{errc::unavailable, "the connection to the server " + name_ + " was lost"});
+    if (n > 0 && redisReaderFeed(reader_.get(), some.data(), n) != REDIS_OK) fail_to_parse();
+    return n > 0;
   }
 
   // True if an answer is ready.
   bool parse() {
     if (ready_.raw() != nullptr) return true;
     void* reply = nullptr;
-    if (redisReaderGetReply(reader_.get(), &reply) != REDIS_OK) {
-      fail("the server " + name_ + " does not speak the protocol of Redis");
-    }
+    if (redisReaderGetReply(reader_.get(), &reply) != REDIS_OK) fail_to_parse();
     ready_ = answer{static_cast<redisReply*>(reply)};
     return reply != nullptr;
+  }
+  [[noreturn]] void fail_to_parse() {
+    bool const too_large = reader_->err == REDIS_ERR_OOM;
+    fail(error{errc::unavailable,
+               "the server " + name_ +
+                   (too_large ? " sends an answer that is too large" : " does not speak the protocol of Redis")});
   }
 
   std::string name_;  ///< For messages.
   std::unique_ptr<channel> channel_;
-  std::unique_ptr<redisReader, free_reader> reader_;
-  std::string out_;        ///< What was not sent yet.
-  answer ready_{nullptr};  ///< The next answer, if it was read already.
-  std::size_t owed_ = 0;   ///< How many answers are still to come.
-  bool deaf_ = false;      ///< The server takes no more. It may have said why.
-  bool broken_ = false;
+  reader_handle reader_;
+  std::string out_;           ///< What was not sent yet.
+  answer ready_{nullptr};     ///< The next answer, if it was read already.
+  std::size_t owed_ = 0;      ///< How many answers are still to come.
+  bool deaf_ = false;         ///< The server takes no more. It may have said why.
+  std::optional<error> end_;  ///< Why the connection is of no use any more.
 };
 
 namespace {

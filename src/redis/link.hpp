@@ -61,8 +61,8 @@ class link {
   answer call(words command);
   answer call(std::initializer_list<std::string_view> command) { return call(words{command.begin(), command.size()}); }
 
-  /// False if the connection is lost, or the server has ended it or sent what nobody asked for, as far as is known
-  /// without a round trip.
+  /// False if it cannot be used for the next command: answers are still to come, the connection is lost, the server has
+  /// ended it or sent what nobody asked for. As far as is known without a round trip.
   [[nodiscard]] bool alive() noexcept;
 
   [[nodiscard]] address const& where() const noexcept { return where_; }

@@ -10,6 +10,12 @@ constexpr int most_moves = 5;
 
 bool unknown_script(answer_view a) noexcept { return a.failed() && a.text().starts_with("NOSCRIPT"); }
 
+// Since 7.0 scripts may say what they need.
+bool is_modern(server_facts const& f) noexcept {
+  auto const dot = f.version.find('.');
+  return dot != std::string::npos && (dot > 1 || f.version[0] >= '7');
+}
+
 error error_of_script(answer_view a, std::string_view doing) {
   constexpr std::string_view duplicate = "OUTBOX_DUPLICATE ";
   auto const text = a.text();
@@ -20,7 +26,7 @@ error error_of_script(answer_view a, std::string_view doing) {
 
 }  // namespace
 
-std::vector<std::string_view> script_command(script const& s, std::string_view prefix, arguments const& args,
+std::vector<std::string_view> script_command(script_text const& s, std::string_view prefix, arguments const& args,
                                              bool whole) {
   std::vector<std::string_view> command;
   command.reserve(args.words().size() + 4);
@@ -86,7 +92,7 @@ answer server::run_and_wait(script const& s, arguments const& args, std::string_
 answer server::run_on(link& l, script const& s, arguments const& args, bool* sent) const {
   answer a{nullptr};
   for (bool const whole : {false, true}) {
-    l.add(script_command(s, prefix_, args, whole));
+    l.add(script_command(s.on(is_modern(l.server())), prefix_, args, whole));
     if (sent != nullptr) *sent = true;
     a = l.next();
     if (!unknown_script(a)) break;

@@ -71,7 +71,7 @@ class server {
 };
 
 /// The words "EVALSHA", the script's name, "1", the prefix and the arguments. With `whole`, "EVAL" and its text.
-[[nodiscard]] std::vector<std::string_view> script_command(script const& s, std::string_view prefix,
+[[nodiscard]] std::vector<std::string_view> script_command(script_text const& s, std::string_view prefix,
                                                            arguments const& args, bool whole);
 
 /// Waits until so many replicas have confirmed what was written on this connection, for three quarters of `timeout`:

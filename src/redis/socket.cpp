@@ -26,8 +26,6 @@ std::string text_of(int code) { return std::generic_category().message(code); }
   throw error{errc::unavailable, "cannot connect to the server " + shown(to) + ": " + why};
 }
 
-[[noreturn]] void lost(std::string const& why) { throw error{errc::unavailable, "the connection was lost: " + why}; }
-
 // Closes it in the end, unless it is released.
 class descriptor {
  public:
@@ -118,19 +116,23 @@ int connect_tcp(address const& to, deadline until) {
 }  // namespace
 
 socket::socket(address const& to, deadline until)
-    : descriptor_{to.socket.empty() ? connect_tcp(to, until) : connect_unix(to, until)} {}
+    : name_{shown(to)}, descriptor_{to.socket.empty() ? connect_tcp(to, until) : connect_unix(to, until)} {}
 
 socket::~socket() {
   if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void socket::fail(std::string const& why) const {
+  throw error{errc::unavailable, "the connection to the server " + name_ + " was lost: " + why};
 }
 
 std::size_t socket::receive(std::span<char> into) const {
   while (true) {
     auto const n = ::recv(descriptor_, into.data(), into.size(), 0);
     if (n > 0) return static_cast<std::size_t>(n);
-    if (n == 0) lost("the server closed it");
+    if (n == 0) fail("the server closed it");
     if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
-    if (errno != EINTR) lost(text_of(errno));
+    if (errno != EINTR) fail(text_of(errno));
   }
 }
 
@@ -139,7 +141,7 @@ std::size_t socket::send(std::string_view bytes) const {
     auto const n = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (n >= 0) return static_cast<std::size_t>(n);
     if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
-    if (errno != EINTR) lost(text_of(errno));
+    if (errno != EINTR) fail(text_of(errno));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -17,11 +18,8 @@ class socket {
   /// share of the time that is left. Looking up its name takes as long as the system lets it. Throws `error`
   /// (unavailable).
   socket(address const& to, deadline until);
-  socket(socket&& other) noexcept : descriptor_{std::exchange(other.descriptor_, -1)} {}
-  socket& operator=(socket&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
+  socket(socket&& other) noexcept : name_{std::move(other.name_)}, descriptor_{std::exchange(other.descriptor_, -1)} {}
+  socket& operator=(socket&& other) = delete;
   ~socket();
 
   /// Like `channel::read()` and `channel::write()`.
@@ -31,6 +29,9 @@ class socket {
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
 
  private:
+  [[noreturn]] void fail(std::string const& why) const;
+
+  std::string name_;  ///< Of the server, for messages.
   int descriptor_ = -1;
 };
 

@@ -128,7 +128,7 @@ std::vector<value> transaction::state::send() {
   for (auto const& c : commands) wire->add(views(c));
   for (auto const& g : groups()) {
     auto const rows = g.whole();  // the whole text: a name that the server does not know would split the transaction
-    wire->add(script_command(all_scripts().insert, g.prefix, rows, /*whole=*/true));
+    wire->add(script_command(all_scripts().insert.old, g.prefix, rows, /*whole=*/true));
   }
   wire->add({"EXEC"});
   std::vector<answer> queued;

@@ -37,6 +37,7 @@ TYPED_TEST(Delivery, Atomicity) {
 }
 
 TYPED_TEST(Delivery, AWriteWithoutATransactionIsRefusedWithWhatToPass) {
+  if (!this->db.shared_store()->capabilities().requires_transaction) GTEST_SKIP() << "this store needs no transaction";
   auto n = single_node(this->options());
   auto const kind = std::string{this->db.shared_store()->capabilities().kind};
   auto const refused = [&](auto&& write) {
@@ -54,6 +55,25 @@ TYPED_TEST(Delivery, AWriteWithoutATransactionIsRefusedWithWhatToPass) {
   refused([&] { n.writer().write(no_transaction, "t", "1"); });
   refused([&] { n.writer().write_all(no_transaction, std::span{&e, 1}); });
   EXPECT_EQ(this->db.shared_store()->inspect().counts().pending(), 0U);
+}
+
+TYPED_TEST(Delivery, AWriteWithoutATransactionIsThereAtOnceAndGoesHot) {
+  if (this->db.shared_store()->capabilities().requires_transaction) GTEST_SKIP() << "this store needs a transaction";
+  std::atomic<int> hot = 0;
+  auto o = this->options();
+  o.listeners.on("t", [&](delivery const& d) {
+    hot += d.source == delivery_source::hot ? 1 : 0;
+    this->seen.add(d.id);
+  });
+  auto n = single_node(std::move(o));
+  this->start(n);
+  n.writer().write(no_transaction, "t", "1", {.id = "a"});
+  auto const more = std::vector{event::json("t", "2", {.id = "b"}), event::json("t", "3", {.id = "c"})};
+  n.writer().write_all(no_transaction, more);
+  ASSERT_TRUE(this->seen.reach(3));
+  EXPECT_EQ(hot, 3);
+  EXPECT_THROW(n.writer().write(no_transaction, "t", "1", {.id = "a"}), error);
+  ASSERT_TRUE(this->settled());
 }
 
 TYPED_TEST(Delivery, CommitAndFastPath) {

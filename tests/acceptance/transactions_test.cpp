@@ -62,6 +62,7 @@ class Transactions : public Acceptance<Database> {
         auto& o = *all[static_cast<std::size_t>(draw(static_cast<int>(all.size())))];
         switch (draw(5)) {
           case 0:
+            if (!this->db.has_savepoints()) break;
             this->savepoint(tx);
             mark.emplace();
             for (auto const* each : all) mark->push_back(each->written);

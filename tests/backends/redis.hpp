@@ -23,7 +23,7 @@ class redis_backend : public contract::backend {
                          done_rows done = done_rows::keep)
       : server_{server}, done_{done}, connection_{server.url()} {
     if (clock == backend_clock::manual) clock_ = std::make_shared<testing::manual_clock>();
-    store_ = open(outbox_);
+    store_ = open_named(outbox_);
   }
   ~redis_backend() override { remove(); }
 
@@ -54,8 +54,8 @@ class redis_backend : public contract::backend {
   [[nodiscard]] redis::connection& connection() { return connection_; }
 
   /// Opens another outbox on the same server.
-  [[nodiscard]] std::shared_ptr<outbox::store> open(std::string const& called) const {
-    return redis::open(server_.url(), {.name = called, .done_rows = done_, .log = {}, .clock = clock_});
+  [[nodiscard]] std::shared_ptr<outbox::store> open(std::string const& called) {
+    return open_named(others_.emplace_back(outbox_ + "-" + called));
   }
 
   template <class F>
@@ -96,14 +96,21 @@ class redis_backend : public contract::backend {
     redis.call('ZADD', p .. 'blocked', string.sub(m, 1, 16), m)
     return 1)lua";
 
+  [[nodiscard]] std::shared_ptr<outbox::store> open_named(std::string const& called) const {
+    return redis::open(server_.url(), {.name = called, .done_rows = done_, .log = {}, .clock = clock_});
+  }
+
   // The memory of the shared server would grow from case to case.
   void remove() noexcept {
     try {
       store_.reset();
-      other_.command("EVAL",
-                     "local n = 0 repeat local r = redis.call('SCAN', n, 'MATCH', KEYS[1] .. '*', 'COUNT', 10000) "
-                     "n = r[1] for _, k in ipairs(r[2]) do redis.call('UNLINK', k) end until n == '0' return 1",
-                     1, prefix());
+      others_.push_back(outbox_);
+      for (auto const& each : others_) {
+        other_.command("EVAL",
+                       "local n = 0 repeat local r = redis.call('SCAN', n, 'MATCH', KEYS[1] .. '*', 'COUNT', 10000) "
+                       "n = r[1] for _, k in ipairs(r[2]) do redis.call('UNLINK', k) end until n == '0' return 1",
+                       1, "{" + each + "}:");
+      }
     } catch (std::exception const&) {
     }
   }
@@ -116,6 +123,7 @@ class redis_backend : public contract::backend {
   redis_server& server_;
   done_rows done_;
   std::string outbox_ = new_name();
+  std::vector<std::string> others_;
   std::shared_ptr<testing::manual_clock> clock_;
   redis::connection connection_;  ///< Of the caller's transactions.
   redis::connection other_{server_.url()};

@@ -1,6 +1,7 @@
 #include "support/redis_server.hpp"
 
 #include <hiredis/hiredis.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -102,7 +103,6 @@ redis_server::redis_server(setup s) : setup_{std::move(s)} {
     if (setup_.cluster) bus_port_ = free_port();
     write_settings();
     start();
-    if (setup_.cluster) take_all_slots();
     if (setup_.replica_of) {
       process_.wait_until([&] {
         return ask({"INFO", "replication"}).find("master_link_status:up") != std::string::npos;
@@ -126,10 +126,15 @@ void redis_server::discard() noexcept {
 
 // What is answered has reached the system by then, so it outlives the process: only the machine must not fail.
 void redis_server::write_settings() const {
-  std::ofstream out{directory_ + "/redis.conf"};
+  auto const path = directory_ + "/redis.conf";
+  std::ofstream out{path};
+  if (::geteuid() == 0 && ::chown(path.c_str(), server_account, server_account) != 0) {  // a Sentinel changes it
+    throw std::runtime_error{"cannot give the settings to the server"};
+  }
   auto const number = std::to_string(port_);
   out << "bind 127.0.0.1 -::1\nunixsocket " << socket() << "\ndir " << directory_ << "\npidfile " << directory_
-      << "/pid\nsave \"\"\nappendonly yes\nappendfsync " << (setup_.durable ? "always" : "everysec") << '\n';
+      << "/pid\nsave \"\"\nrepl-diskless-sync-delay 0\nappendonly yes\nappendfsync "
+      << (setup_.durable ? "always" : "everysec") << '\n';
   if (setup_.tls) {
     auto const& f = *files_;
     out << "port 0\ntls-port " << number << "\ntls-auth-clients optional\ntls-ca-cert-file " << f("ca.crt")
@@ -145,8 +150,10 @@ void redis_server::write_settings() const {
 void redis_server::start() {
   check_ours();
   std::vector<std::string> command{directory_ + "/redis-server", directory_ + "/redis.conf"};
+  if (setup_.sentinel) command.emplace_back("--sentinel");
   process_ = {std::move(command), {}, directory_ + "/server.log", setup_.outlives_us ? 0 : SIGTERM};
   process_.wait_until([this] { return answers(); });
+  if (setup_.cluster) wait_for_cluster();
 }
 
 // A server takes connections before it has loaded its data. One that wants a password is up too.
@@ -155,9 +162,11 @@ bool redis_server::answers() const {
   return reply && (reply->type != REDIS_REPLY_ERROR || std::string_view{reply->str, reply->len}.starts_with("NOAUTH"));
 }
 
-void redis_server::take_all_slots() {
-  ask({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"});
-  process_.wait_until([this] { return ask({"CLUSTER", "INFO"}).find("cluster_state:ok") != std::string::npos; });
+// It remembers its slots. A cluster of one waits for two seconds before it takes commands.
+void redis_server::wait_for_cluster() {
+  auto const says = [this](char const* text) { return ask({"CLUSTER", "INFO"}).find(text) != std::string::npos; };
+  if (says("cluster_slots_assigned:0")) ask({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"});
+  process_.wait_until([&] { return says("cluster_state:ok"); });
 }
 
 std::string redis_server::ask(std::vector<std::string> const& command) const {

@@ -19,6 +19,7 @@ class redis_server {
     std::vector<std::string> settings{};  ///< As in "maxclients 6", after those that every server here has.
     bool tls = false;                     ///< True: its port speaks TLS only, with a certificate for this machine.
     bool cluster = false;                 ///< True: a cluster of this server alone, which has all the slots.
+    bool sentinel = false;                ///< True: a Sentinel, which watches nothing.
     bool durable = false;                 ///< True: what is answered is on the disk, for measuring.
     std::optional<int> replica_of{};      ///< The port of its primary on this machine.
     bool outlives_us = false;             ///< False: it ends with the process that started it, however that ends.
@@ -75,7 +76,7 @@ class redis_server {
   void discard() noexcept;
   void write_settings() const;
   [[nodiscard]] bool answers() const;
-  void take_all_slots();
+  void wait_for_cluster();
 
   setup setup_;
   std::unique_ptr<certificates> files_;  ///< With TLS.
