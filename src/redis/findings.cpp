@@ -14,7 +14,7 @@ using spi::finding;
 void check_version(server& s, std::vector<finding>& found) {
   check const here{found, "schema_version", "Nodes of several versions share an outbox only if its version allows it."};
   auto const a =
-      s.run(all_scripts().table, arguments{"open", false, spi::schema_version, ""}, "cannot read the version");
+      s.run(all_scripts().read_table, arguments{"open", false, spi::schema_version, ""}, "cannot read the version");
   auto const text = "The outbox has version " + std::string{a[0].text()} + ", and this library " +
                     std::to_string(spi::schema_version) + ".";
   if (a[0].number() > spi::schema_version) return here.note(text);
@@ -26,7 +26,7 @@ void check_owners(server& s, std::vector<node_row> const& nodes, spi::finding_li
                   std::vector<finding>& found) {
   check const here{found, "expired_leases", "Events whose owner is gone wait until another node claims them."};
   auto const now =
-      instant_of(s.run(all_scripts().table, arguments{"time"}, "cannot read the time")).value_or(instant{});
+      instant_of(s.run(all_scripts().read_table, arguments{"time"}, "cannot read the time")).value_or(instant{});
   arguments const ask{"ZCOUNT", s.prefix() + "leased", "-inf", text_of(now - limits.expired_lease)};
   auto const expired = s.call(ask, "cannot count leases").number();
   if (expired == 0) return here.passed("No lease ended more than a minute ago.");

@@ -224,7 +224,7 @@ bool redis_store::end_audit(std::int64_t id, std::uint64_t changed) {
 
 std::vector<spi::audit_entry> redis_store::audit(std::size_t limit) {
   auto const a =
-      read(all_scripts().table, arguments{"audit", std::min<std::size_t>(limit, 10'000)}, "cannot read the audit");
+      read(all_scripts().read_table, arguments{"audit", std::min<std::size_t>(limit, 10'000)}, "cannot read the audit");
   std::vector<spi::audit_entry> entries;
   for (std::size_t i = 0; i < a.size(); ++i) entries.push_back(read_audit(a[i]));
   return entries;

@@ -131,7 +131,7 @@ store_capabilities redis_store::capabilities() const noexcept {
 }
 
 instant redis_store::now() {
-  auto const a = read(all_scripts().table, arguments{"time"}, "cannot read the time");
+  auto const a = read(all_scripts().read_table, arguments{"time"}, "cannot read the time");
   return instant_of(a).value_or(instant{});
 }
 
@@ -261,7 +261,7 @@ void redis_store::retire(std::string_view incarnation) {
 }
 
 std::vector<node_row> redis_store::nodes() {
-  auto const a = read(all_scripts().node, arguments{"list"}, "cannot read the nodes");
+  auto const a = read(all_scripts().read_nodes, arguments{"list"}, "cannot read the nodes");
   std::vector<node_row> live;
   for (std::size_t i = 0; i < a.size(); ++i) live.push_back(read_node(a[i]));
   std::ranges::sort(live, {}, &node_row::incarnation);
@@ -269,7 +269,7 @@ std::vector<node_row> redis_store::nodes() {
 }
 
 spi::table_settings redis_store::settings() {
-  auto const a = read(all_scripts().table, arguments{"settings"}, "cannot read the settings of the outbox");
+  auto const a = read(all_scripts().read_table, arguments{"settings"}, "cannot read the settings of the outbox");
   auto decoded = spi::decode_pauses(a[0].text());
   return {.pauses = std::move(decoded.pauses),
           .ignored_pauses = decoded.ignored,
@@ -280,7 +280,7 @@ spi::table_settings redis_store::settings() {
 // Two operators may change the pauses at once: the script refuses what was made from an old text.
 bool redis_store::change_pauses(std::function<bool(std::vector<route_pause>&)> const& edit) {
   while (true) {
-    auto const before = read(all_scripts().table, arguments{"settings"}, "cannot read the pauses");
+    auto const before = read(all_scripts().read_table, arguments{"settings"}, "cannot read the pauses");
     auto pauses = spi::decode_pauses(before[0].text()).pauses;
     if (!edit(pauses)) return false;
     arguments const args{"pauses", before[0].text(), spi::encode_pauses(pauses)};

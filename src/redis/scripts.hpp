@@ -14,14 +14,13 @@ struct script_text {
   std::string const sha1;
 };
 
-/// Whether a script may run while the server's memory is full. Those that write new events may not. Those that end them
-/// must: else a full server could not be emptied.
-enum class when_full { refused, allowed };
+/// What a script does. Servers since Redis 7.0 are told: they let scripts that only read run on a replica, and those
+/// that change what is there run while the memory is full. Else a full server could not be emptied.
+enum class does { write_events, change, read };
 
-/// A script, in the words of old servers and of those since Redis 7.0. Before that, no script may be allowed to run while
-/// the memory is full.
+/// A script, in the words of old servers and of those since Redis 7.0.
 struct script {
-  script(std::string const& whole, when_full how);
+  script(std::string const& whole, does what);
 
   script_text const old, modern;
 
@@ -31,7 +30,8 @@ struct script {
 struct scripts {
   scripts();
 
-  script const insert, claim, settle, renew, release, lock, node, purge, page, change, table, look, heal;
+  script const insert, claim, settle, renew, release, lock, node, purge, change, table, heal;
+  script const page, look, read_table, read_nodes;  ///< The last two: `table` and `node`, for what they read.
 };
 
 /// Thread-safe.

@@ -62,7 +62,7 @@ TYPED_TEST(Delivery, AWriteWithoutATransactionIsThereAtOnceAndGoesHot) {
   std::atomic<int> hot = 0;
   auto o = this->options();
   o.listeners.on("t", [&](delivery const& d) {
-    hot += d.source == delivery_source::hot ? 1 : 0;
+    hot += d.path == path::hot ? 1 : 0;
     this->seen.add(d.id);
   });
   auto n = single_node(std::move(o));

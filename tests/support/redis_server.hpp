@@ -45,6 +45,9 @@ class redis_server {
 
   [[nodiscard]] int port() const noexcept { return port_; }
 
+  /// Where servers of a cluster speak to each other. 0 if it is none.
+  [[nodiscard]] int bus_port() const noexcept { return bus_port_; }
+
   // Empty, or -1, if the server runs elsewhere.
   [[nodiscard]] std::string directory() const { return directory_; }
   [[nodiscard]] std::string socket() const { return directory_.empty() ? "" : directory_ + "/socket"; }
