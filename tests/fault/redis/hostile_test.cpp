@@ -83,7 +83,7 @@ TEST_F(RedisHostile, AnAnnouncedListOfBillionsIsRefusedAtOnce) {
   }
 }
 
-TEST_F(RedisHostile, WhatNobodyAskedForIsNotTakenForAnAnswer) {
+TEST_F(RedisHostile, WhatItWasNotAskedForIsNotTakenForAnAnswer) {
   for (std::string const text : {"+more\r\n", "+", "*1\r\n", "x"}) {
     scripted_server server{[&](client& c) {
       if (meet(c, "ECHO") && c.say("+x\r\n" + text)) c.read_to_end();
