@@ -68,7 +68,7 @@ class link::stream {
     while (!parse()) {
       bool const got = pull();
       if (!got && wait_for(channel_->descriptor(), POLLIN, until) == woken::ready) continue;
-      if (!parse() && std::chrono::steady_clock::now() >= until) fail_late();  // even if it sends a byte now and then
+      if (!parse() && is_over(until)) fail_late();  // even if it sends a byte now and then
     }
     if (owed_ > 0) --owed_;
     return std::move(ready_);
@@ -80,8 +80,7 @@ class link::stream {
       if (!pull()) {
         if (wait_for(channel_->descriptor(), POLLIN, until, interrupt) != woken::ready) return false;
       } else if (!parse()) {
-        bool const late = std::chrono::steady_clock::now() >= until;
-        if (late || wait_for(-1, 0, deadline{}, interrupt) == woken::interrupted) return false;
+        if (is_over(until) || wait_for(-1, 0, deadline{}, interrupt) == woken::interrupted) return false;
       }
     }
     return true;
@@ -106,7 +105,8 @@ class link::stream {
 
   // A proxy before the server may take no more commands before its answers are read.
   void make_room(deadline until) {
-    if (wait_for(channel_->descriptor(), POLLIN | POLLOUT, until) == woken::late) fail_late();
+    bool const ready = wait_for(channel_->descriptor(), POLLIN | POLLOUT, until) == woken::ready;
+    if (!ready || is_over(until)) fail_late();
     try {
       pull();
     } catch (error const&) {

@@ -148,6 +148,16 @@ TEST_F(RedisHostile, AServerThatTakesNoCommandsIsUnavailable) {
   EXPECT_EQ(to(server.url())->call({"ECHO", "x"}).text(), "x");
 }
 
+// It takes a part now and then, and never all of it in time.
+TEST_F(RedisHostile, AServerThatTakesACommandTooSlowlyIsUnavailable) {
+  scripted_server server{[](client& c) {
+    if (meet(c, "ECHO")) c.read_to_end();
+  }};
+  link l{parse_url(url_of(server)), patience, 1ms};
+  l.add({"ECHO", std::string(50'000'000, 'x')});
+  EXPECT_THAT(thrown_by([&] { l.flush(); }).what(), HasSubstr("did not answer in time"));
+}
+
 // A server that loads its data takes connections, and says so to every command.
 TEST_F(RedisHostile, AServerThatLoadsItsDataIsUnavailable) {
   scripted_server server{[](client& c) {
