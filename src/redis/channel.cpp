@@ -42,6 +42,8 @@ deadline deadline_after(milliseconds t) noexcept {
   return endless ? deadline::max() : now + t;
 }
 
+bool is_over(deadline until) noexcept { return clock::now() >= until; }
+
 woken wait_for(int descriptor, short events, deadline until, int interrupt) noexcept {
   ::pollfd both[] = {{descriptor, events, 0}, {interrupt, POLLIN, 0}};
   while (true) {

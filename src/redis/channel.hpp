@@ -16,6 +16,9 @@ using deadline = std::chrono::steady_clock::time_point;
 /// The instant that is so far away; 0: there is no limit.
 [[nodiscard]] deadline deadline_after(std::chrono::milliseconds t) noexcept;
 
+/// Asked after every wait: a peer that does a little now and then must not make the whole last for ever.
+[[nodiscard]] bool is_over(deadline until) noexcept;
+
 /// What ended a wait.
 enum class woken { ready, late, interrupted };
 

@@ -150,7 +150,8 @@ void encrypted::shake_hands(deadline until) {
     if (met_) return;
     auto const wish = SSL_get_error(session_.get(), result);
     if (wish != SSL_ERROR_WANT_READ && wish != SSL_ERROR_WANT_WRITE) fail(result);
-    if (wait_for(descriptor(), wish == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, until) == woken::late) {
+    auto const events = static_cast<short>(wish == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT);
+    if (wait_for(descriptor(), events, until) == woken::late || is_over(until)) {
       throw error{errc::unavailable,
                   "the server " + name_ + " did not answer the handshake of TLS in time: does its port speak TLS?"};
     }

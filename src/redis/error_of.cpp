@@ -19,7 +19,7 @@ std::string_view take_word(std::string_view& text) noexcept {
   return word;
 }
 
-// The server starts, is full, has lost its primary, its replicas, its cluster or its disk, runs somebody's script, or
+// The server starts, is full, has lost its primary, its replicas, its cluster or its disk, runs a long script, or
 // is not the one that has the key (any more).
 bool passes(std::string_view text) noexcept {
   static constexpr std::string_view codes[] = {"OOM",      "LOADING", "BUSY",       "MASTERDOWN",

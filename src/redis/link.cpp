@@ -68,15 +68,20 @@ class link::stream {
     while (!parse()) {
       bool const got = pull();
       if (!got && wait_for(channel_->descriptor(), POLLIN, until) == woken::ready) continue;
-      if (!parse() && std::chrono::steady_clock::now() >= until) fail_late();  // even if it sends a byte now and then
+      if (!parse() && is_over(until)) fail_late();  // even if it sends a byte now and then
     }
     if (owed_ > 0) --owed_;
     return std::move(ready_);
   }
 
+  // The interrupt is looked at even while a server sends without an end.
   [[nodiscard]] bool wait(deadline until, int interrupt) {
     while (!parse()) {
-      if (!pull() && wait_for(channel_->descriptor(), POLLIN, until, interrupt) != woken::ready) return false;
+      if (!pull()) {
+        if (wait_for(channel_->descriptor(), POLLIN, until, interrupt) != woken::ready) return false;
+      } else if (!parse()) {
+        if (is_over(until) || wait_for(-1, 0, deadline{}, interrupt) == woken::interrupted) return false;
+      }
     }
     return true;
   }
@@ -98,9 +103,10 @@ class link::stream {
   }
   [[noreturn]] void fail_late() { fail(error{errc::unavailable, "the server " + name_ + " did not answer in time"}); }
 
-  // Between us may be one who takes no more commands before its answers are read.
+  // A proxy before the server may take no more commands before its answers are read.
   void make_room(deadline until) {
-    if (wait_for(channel_->descriptor(), POLLIN | POLLOUT, until) == woken::late) fail_late();
+    bool const ready = wait_for(channel_->descriptor(), POLLIN | POLLOUT, until) == woken::ready;
+    if (!ready || is_over(until)) fail_late();
     try {
       pull();
     } catch (error const&) {
@@ -111,7 +117,7 @@ class link::stream {
   // Reads what is there. False if that is nothing.
   bool pull() {
     if (end_) throw *end_;
-    std::array<char, 64 * 1024> some;
+    std::array<char, 65'536> some;
     std::size_t n = 0;
     try {
       n = channel_->read(some);

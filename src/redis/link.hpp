@@ -62,7 +62,7 @@ class link {
   answer call(std::initializer_list<std::string_view> command) { return call(words{command.begin(), command.size()}); }
 
   /// False if it cannot be used for the next command: answers are still to come, the connection is lost, the server has
-  /// ended it or sent what nobody asked for. As far as is known without a round trip.
+  /// ended it or sent what it was not asked for. As far as is known without a round trip.
   [[nodiscard]] bool alive() noexcept;
 
   [[nodiscard]] address const& where() const noexcept { return where_; }

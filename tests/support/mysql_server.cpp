@@ -2,13 +2,12 @@
 
 #include <mysql.h>
 
-#include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <stdexcept>
 
+#include "support/environment.hpp"
 #include "support/free_port.hpp"
 
 namespace outbox {
@@ -20,31 +19,6 @@ namespace fs = std::filesystem;
 #ifndef OUTBOX_TEST_MARIADBD
 #define OUTBOX_TEST_MARIADBD ""
 #endif
-
-// Returns the value of a variable of the environment; empty if it is not set.
-std::string variable(char const* name) {
-  char const* const text = std::getenv(name);
-  return text != nullptr ? text : "";
-}
-
-// Returns the path of the first of the names that is a file in one of the directories; empty if there is none.
-std::string first_found(std::vector<fs::path> const& directories, std::vector<std::string> const& names) {
-  for (auto const& name : names) {
-    for (auto const& directory : directories) {
-      if (fs::is_regular_file(directory / name)) return (directory / name).string();
-    }
-  }
-  return {};
-}
-
-// The directories of programs: those of PATH, and those that an account's PATH may lack.
-std::vector<fs::path> usual_directories() {
-  std::vector<fs::path> all;
-  std::istringstream path{variable("PATH")};
-  for (std::string one; std::getline(path, one, ':');) all.emplace_back(one);
-  all.insert(all.end(), {"/usr/sbin", "/usr/bin"});
-  return all;
-}
 
 // The directory that has the directory of the server's program, and those of its other files: /usr of
 // /usr/sbin/mariadbd, which may be a link in /sbin.
@@ -189,26 +163,16 @@ std::unique_ptr<mysql_server> mysql_server::described(std::string const& text) {
 
 // The errors do not show the URL: it may have a password in it.
 std::unique_ptr<mysql_server> mysql_server::elsewhere(std::string const& url) {
-  auto const scheme = url.find("://");
-  auto const from = scheme + 3;
-  auto const question = std::min(url.find('?', from), url.size());
-  auto const authority =
-      scheme == std::string::npos ? "" : url.substr(from, std::min(url.find('/', from), question) - from);
-  auto const at = authority.rfind('@');
-  if (at == std::string::npos) {
+  server_place const place{url, 3306};
+  if (place.account.empty()) {
     throw std::runtime_error{"OUTBOX_TEST_MYSQL is not a URL: write mysql://user:password@host:port"};
   }
   std::unique_ptr<mysql_server> s{new mysql_server{adopt_tag{}}};
   s->leave_ = true;
-  s->account_ = authority.substr(0, at);
-  s->host_ = authority.substr(at + 1);
-  s->port_ = 3306;
-  auto const colon = s->host_.rfind(':');
-  if (colon != std::string::npos && s->host_.find(']', colon) == std::string::npos) {  // not one of [::1]
-    s->port_ = std::stoi(s->host_.substr(colon + 1));
-    s->host_.erase(colon);
-  }
-  s->parameters_ = url.substr(question);
+  s->account_ = place.account;
+  s->host_ = place.host;
+  s->port_ = place.port;
+  s->parameters_ = place.parameters;
   return s;
 }
 

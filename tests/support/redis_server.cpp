@@ -3,15 +3,14 @@
 #include <hiredis/hiredis.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 
 #include "support/certificates.hpp"
+#include "support/environment.hpp"
 #include "support/free_port.hpp"
 
 namespace outbox {
@@ -23,21 +22,6 @@ namespace fs = std::filesystem;
 #ifndef OUTBOX_TEST_REDIS_SERVER
 #define OUTBOX_TEST_REDIS_SERVER ""
 #endif
-
-// Returns the value of a variable of the environment; empty if it is not set.
-std::string variable(char const* name) {
-  char const* const text = std::getenv(name);
-  return text != nullptr ? text : "";
-}
-
-// Looks in the directories of PATH, and in those that an account's PATH may lack. Empty if there is none.
-std::string find_program(std::string const& name) {
-  std::istringstream path{variable("PATH") + ":/usr/sbin:/usr/bin"};
-  for (std::string directory; std::getline(path, directory, ':');) {
-    if (fs::is_regular_file(fs::path{directory} / name)) return (fs::path{directory} / name).string();
-  }
-  return {};
-}
 
 using reply_handle = std::unique_ptr<redisReply, void (*)(void*)>;
 
@@ -76,8 +60,7 @@ std::string redis_program() {
     throw std::runtime_error{"OUTBOX_TEST_REDIS_SERVER is '" + given + "', and there is no such program: set it to " +
                              "the path of a Redis server, redis-server"};
   }
-  if (given.empty()) given = find_program("redis-server");
-  if (given.empty()) given = find_program("redis-check-rdb");
+  if (given.empty()) given = first_found(usual_directories(), {"redis-server", "redis-check-rdb"});
   if (given.empty()) {
     throw std::runtime_error{
         "there is no Redis server: install one, or set OUTBOX_TEST_REDIS_SERVER to the path of its program, "
@@ -215,26 +198,16 @@ std::unique_ptr<redis_server> redis_server::described(std::string const& text) {
 
 // The errors do not show the URL: it may have a password in it.
 std::unique_ptr<redis_server> redis_server::elsewhere(std::string const& url) {
-  auto const scheme = url.find("://");
-  if (scheme == std::string::npos) {
+  server_place const place{url, 6379};
+  if (place.scheme.empty()) {
     throw std::runtime_error{"OUTBOX_TEST_REDIS is not a URL: write redis://user:password@host:port"};
   }
-  auto const from = scheme + 3;
-  auto const question = std::min(url.find('?', from), url.size());
-  auto const end = std::min(url.find('/', from), question);
-  auto const at = url.rfind('@', end);
-  auto const host = at == std::string::npos || at < from ? from : at + 1;
   std::unique_ptr<redis_server> s{new redis_server{adopt_tag{}}};
   s->leave_ = true;
-  s->account_ = url.substr(0, host);
-  s->host_ = url.substr(host, end - host);
-  s->port_ = 6379;
-  auto const colon = s->host_.rfind(':');
-  if (colon != std::string::npos && s->host_.find(']', colon) == std::string::npos) {  // not one of [::1]
-    s->port_ = std::stoi(s->host_.substr(colon + 1));
-    s->host_.erase(colon);
-  }
-  s->parameters_ = url.substr(question);
+  s->account_ = place.scheme + "://" + place.account + (place.account.empty() ? "" : "@");
+  s->host_ = place.host;
+  s->port_ = place.port;
+  s->parameters_ = place.parameters;
   return s;
 }
 

@@ -83,7 +83,7 @@ TEST_F(RedisHostile, AnAnnouncedListOfBillionsIsRefusedAtOnce) {
   }
 }
 
-TEST_F(RedisHostile, WhatNobodyAskedForIsNotTakenForAnAnswer) {
+TEST_F(RedisHostile, WhatItWasNotAskedForIsNotTakenForAnAnswer) {
   for (std::string const text : {"+more\r\n", "+", "*1\r\n", "x"}) {
     scripted_server server{[&](client& c) {
       if (meet(c, "ECHO") && c.say("+x\r\n" + text)) c.read_to_end();
@@ -146,6 +146,16 @@ TEST_F(RedisHostile, AServerThatTakesNoCommandsIsUnavailable) {
   EXPECT_FALSE(small.alive()) << "its answer may come yet";
   EXPECT_FALSE(large.alive());
   EXPECT_EQ(to(server.url())->call({"ECHO", "x"}).text(), "x");
+}
+
+// It takes a part now and then, and never all of it in time.
+TEST_F(RedisHostile, AServerThatTakesACommandTooSlowlyIsUnavailable) {
+  scripted_server server{[](client& c) {
+    if (meet(c, "ECHO")) c.read_to_end();
+  }};
+  link l{parse_url(url_of(server)), patience, 1ms};
+  l.add({"ECHO", std::string(50'000'000, 'x')});
+  EXPECT_THAT(thrown_by([&] { l.flush(); }).what(), HasSubstr("did not answer in time"));
 }
 
 // A server that loads its data takes connections, and says so to every command.

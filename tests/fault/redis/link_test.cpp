@@ -271,6 +271,20 @@ TEST_F(RedisWait, AnotherThreadEndsTheWait) {
   EXPECT_TRUE(listener->alive());
 }
 
+TEST_F(RedisWait, AServerThatSendsWithoutAnEndDoesNotProlongIt) {
+  scripted_server server{[](auto& c) {
+    if (!meet(c, "SUBSCRIBE") || !c.say("$1000000000\r\n")) return;
+    while (c.say("x")) {
+    }
+  }};
+  listener = to(url_of(server));
+  listener->add({"SUBSCRIBE", channel});
+  EXPECT_FALSE(listener->wait(impatience, interrupt()));
+  interrupt_now();
+  EXPECT_FALSE(listener->wait(patience * 1000, interrupt()));
+  listener.reset();
+}
+
 TEST_F(RedisWait, TheEndOfTheServerEndsTheWait) {
   redis_server server;
   listener = to(server.url());

@@ -138,7 +138,7 @@ TEST_F(RedisTls, ValuesMayBeLargerThanARecord) {
   for (int i = 0; i < 20'000; ++i) ASSERT_EQ(l->next().number(), i);
 }
 
-// The server sends tickets that nobody asked for.
+// The server sends tickets that it was not asked for.
 TEST_F(RedisTls, AConnectionIsAliveUntilTheServerEndsIt) {
   redis_server server{{.tls = true}};
   auto const l = to(server.url());
