@@ -27,12 +27,11 @@ std::string microseconds_now() {
   return std::to_string(duration_cast<microseconds>(system_clock::now().time_since_epoch()).count());
 }
 
-// The value of a field in an answer of names and values.
-std::string_view field(redisReply const* pairs, std::string_view name) {
-  for (std::size_t i = 0; i + 1 < pairs->elements; i += 2) {
-    if (text_of(pairs->element[i]) == name) return text_of(pairs->element[i + 1]);
-  }
-  return {};
+// The place of a name in a list.
+std::size_t place_of(redisReply const* names, std::string_view name) {
+  std::size_t i = 0;
+  while (text_of(names->element[i]) != name) ++i;
+  return i;
 }
 
 }  // namespace
@@ -112,11 +111,12 @@ std::size_t drainer_by_hand::drain_some(std::size_t limit) {
   w_.add("0", "0", "0", "0", "0");
   auto const claimed = c_.run(w_);
   auto const* const rows = claimed->element[12];
+  auto const seq = place_of(claimed->element[13], "seq");
   std::vector<taken> events;
   std::vector<std::string> payloads;  // what the listener would get
   for (std::size_t i = 0; i < rows->elements; ++i) {
     auto const* const row = rows->element[i];
-    events.push_back({std::string{text_of(row->element[0])}, std::string{field(row->element[2], "seq")}});
+    events.push_back({std::string{text_of(row->element[0])}, std::string{text_of(row->element[2]->element[seq])}});
     payloads.emplace_back(text_of(row->element[1]));
   }
   if (!events.empty()) settle(events);
