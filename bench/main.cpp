@@ -84,12 +84,12 @@ bench::report run(std::vector<bench::suite> const& suites, std::string const& on
 int main(int argc, char** argv) try {
   if (argc > 2 && std::string{argv[1]} == "--probe") return bench::run_probe(argv[2], {argv + 3, argv + argc});
   auto const a = parse(argc, argv);
-  bench::delivery_ledger on_sqlite, on_postgres, on_mysql;
-  auto all = a.plot.empty() ? run(bench::all_suites(a.settings, on_sqlite, on_postgres, on_mysql), a.only)
+  bench::delivery_ledger on_sqlite, on_postgres, on_mysql, on_redis;
+  auto all = a.plot.empty() ? run(bench::all_suites(a.settings, on_sqlite, on_postgres, on_mysql, on_redis), a.only)
                             : bench::read_json(a.plot);
   if (a.plot.empty()) {
-    all.about = bench::about_this_run(
-        a.settings, {all.seconds.contains("postgres") || all.seconds.contains("kafka"), all.seconds.contains("mysql")});
+    all.about = bench::about_this_run(a.settings, {all.seconds.contains("postgres") || all.seconds.contains("kafka"),
+                                                   all.seconds.contains("mysql"), all.seconds.contains("redis")});
     bench::print(all);
     bench::write_json(all, a.report);
     std::printf("\n%s\n", a.report.c_str());

@@ -175,7 +175,7 @@ std::vector<std::string> write_plots(report const& r, std::string const& directo
   std::filesystem::create_directories(directory);
   std::vector<std::string> paths;
   std::pair<std::string, std::string> const databases[] = {
-      {"sqlite", "SQLite"}, {"postgres", "PostgreSQL"}, {"mysql", "MariaDB"}, {"kafka", "Kafka"}};
+      {"sqlite", "SQLite"}, {"postgres", "PostgreSQL"}, {"mysql", "MariaDB"}, {"redis", "Redis"}, {"kafka", "Kafka"}};
   for (auto const& [database, title] : databases) {
     auto const rows = those(r.rows, [&, &name = database](row const& x) {
       return x.name.starts_with(name + ".") || (name == "sqlite" && x.name.starts_with("rss."));

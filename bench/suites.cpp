@@ -1,5 +1,7 @@
 #include "suites.hpp"
 
+#include "redis_by_hand.hpp"
+
 namespace bench {
 namespace {
 
@@ -15,11 +17,12 @@ suite duplicates(std::string const& database, delivery_ledger const& ledger) {
 }  // namespace
 
 std::vector<suite> all_suites(settings const& s, delivery_ledger& on_sqlite, delivery_ledger& on_postgres,
-                              delivery_ledger& on_mysql) {
+                              delivery_ledger& on_mysql, delivery_ledger& on_redis) {
   using outbox::done_rows;
   auto& lite = on_sqlite;
   auto& pg = on_postgres;
   auto& my = on_mysql;
+  using re::fsync;
   return {
       {{"sqlite.write.1", "sqlite.write.1.normal"}, [&] { return sqlite_write(s); }},
       {{"sqlite.write_all.100"}, [&] { return sqlite_write_all(s); }},
@@ -62,6 +65,14 @@ std::vector<suite> all_suites(settings const& s, delivery_ledger& on_sqlite, del
       {{"mysql.cross_latency.p50", "mysql.cross_latency.p99"}, [&] { return mysql_cross_latency(s); }},
       {{"mysql.claim"}, [&] { return mysql_claims(s); }},
       duplicates("mysql", my),
+      {{"redis.write.1", "redis.write.1.always"}, [&] { return redis_write(s); }},
+      {{"redis.end_to_end"}, [&] { return redis_end_to_end(s, on_redis, fsync::everysec); }},
+      {{"redis.end_to_end.always"}, [&] { return redis_end_to_end(s, on_redis, fsync::always); }},
+      {{"redis.cold_drain"}, [&] { return redis_cold_drain(s, on_redis, fsync::everysec); }},
+      {{"redis.cold_drain.always"}, [&] { return redis_cold_drain(s, on_redis, fsync::always); }},
+      {{"redis.hot_latency.p50", "redis.hot_latency.p99"}, [&] { return redis_hot_latency(s, on_redis); }},
+      {{"redis.claim"}, [&] { return redis_claims(s); }},
+      duplicates("redis", on_redis),
       {{"kafka.relay", "kafka.relay.rss"}, [&] { return kafka_relay(s); }},
   };
 }

@@ -13,14 +13,18 @@ namespace bench {
 
 using rows = std::vector<row>;
 
+namespace re {
+enum class fsync;
+}
+
 /// What is measured together, and the rows that come of it.
 struct suite {
   std::vector<std::string> names;
   std::function<rows()> run;
 
-  /// "sqlite", "postgres", "mysql" or "kafka"; the figures of memory are of a node on SQLite.
+  /// "sqlite", "postgres", "mysql", "redis" or "kafka"; the figures of memory are of a node on SQLite.
   [[nodiscard]] std::string database() const {
-    for (auto const* const name : {"postgres", "mysql", "kafka"}) {
+    for (auto const* const name : {"postgres", "mysql", "redis", "kafka"}) {
       if (names.front().starts_with(name)) return name;
     }
     return "sqlite";
@@ -29,7 +33,7 @@ struct suite {
 
 /// All of them, in the order of the report. Deliveries of each database are counted in its ledger.
 [[nodiscard]] std::vector<suite> all_suites(settings const& s, delivery_ledger& on_sqlite, delivery_ledger& on_postgres,
-                                            delivery_ledger& on_mysql);
+                                            delivery_ledger& on_mysql, delivery_ledger& on_redis);
 
 rows sqlite_write(settings const& s);
 rows sqlite_write_all(settings const& s);
@@ -62,6 +66,11 @@ rows mysql_cold_drain(settings const& s, delivery_ledger& ledger, outbox::done_r
 rows mysql_hot_latency(settings const& s, delivery_ledger& ledger);
 rows mysql_cross_latency(settings const& s);
 rows mysql_claims(settings const& s);
+rows redis_write(settings const& s);
+rows redis_end_to_end(settings const& s, delivery_ledger& ledger, re::fsync when);
+rows redis_cold_drain(settings const& s, delivery_ledger& ledger, re::fsync when);
+rows redis_hot_latency(settings const& s, delivery_ledger& ledger);
+rows redis_claims(settings const& s);
 rows memory_use(settings const& s);
 rows kafka_relay(settings const& s);
 

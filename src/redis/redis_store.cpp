@@ -52,6 +52,7 @@ enum claim_field : std::size_t {
   at_bytes,
   at_dead,
   at_rows,
+  at_names,
 };
 
 // What is said again in each part of one claim.
@@ -97,7 +98,7 @@ void append(answer_view a, owner_token const& token, spi::claim_reply& reply) {
   }
   for (std::size_t i = 0; i < a[at_rows].size(); ++i) {
     std::string malformed;
-    auto row = read_row(a[at_rows][i], malformed);
+    auto row = read_row(a[at_names], a[at_rows][i], malformed);
     auto const seq = row.seq;
     reply.rows.push_back(spi::claim_of(std::move(row), token, seq, std::move(malformed)));
   }

@@ -14,11 +14,12 @@ using std::string_view;
 // The values of a hash by their names. A row has some twenty of them, so a search from the front is fast enough.
 class named_values {
  public:
-  explicit named_values(answer_view pairs) noexcept : pairs_{pairs} {}
+  explicit named_values(answer_view pairs) noexcept : names_{pairs}, values_{pairs}, step_{2} {}
+  named_values(answer_view names, answer_view values) noexcept : names_{names}, values_{values}, step_{1} {}
 
   [[nodiscard]] answer_view get(string_view name) const noexcept {
-    for (std::size_t i = 0; i + 1 < pairs_.size(); i += 2) {
-      if (pairs_[i].text() == name) return pairs_[i + 1];
+    for (std::size_t i = 0; i < names_.size(); i += step_) {
+      if (names_[i].text() == name) return values_[i + step_ - 1];
     }
     return answer_view{nullptr};
   }
@@ -30,7 +31,9 @@ class named_values {
   [[nodiscard]] std::optional<instant> time(string_view name) const noexcept { return instant_of(get(name)); }
 
  private:
-  answer_view pairs_;
+  answer_view names_;
+  answer_view values_;
+  std::size_t step_;  ///< From one name to the next. Where it is 2, the value stands between them.
 };
 
 constexpr std::array<std::pair<string_view, event_status>, 4> statuses{{{"NEW", event_status::created},
@@ -70,6 +73,24 @@ event read_event(string_view id, answer_view payload, named_values const& r, std
   return event::restore(std::move(e));
 }
 
+row_view read_values(answer_view a, named_values const& r, std::string& malformed) {
+  row_view v{.event = read_event(a[0].text(), a[1], r, malformed)};
+  v.seq = r.number("seq");
+  v.status = read_status(r.get("status").text(), malformed);
+  v.attempts = static_cast<std::int32_t>(r.number("attempts"));
+  v.crashes = static_cast<std::int32_t>(r.number("crashes"));
+  v.inserted_at = r.time("inserted_at").value_or(v.event.occurred_at());
+  v.available_at = r.time("available_at").value_or(v.inserted_at);
+  v.done_at = r.time("done_at");
+  v.locked_by = r.text("locked_by");
+  v.lease_until = r.time("lease_until");
+  v.last_error = r.text("last_error");
+  v.progress = r.text("progress");
+  auto const blocked = r.get("blocked");
+  v.blocked = blocked.nil() ? std::nullopt : std::optional{blocked.text() == "1"};
+  return v;
+}
+
 void add_unless_empty(arguments& to, string_view name, std::string value) {
   if (!value.empty()) to.add(name).add(std::move(value));
 }
@@ -106,23 +127,10 @@ void add_row(arguments& to, spi::insertion const& row) {
   to.words()[count] = std::to_string(to.words().size() - count - 1);
 }
 
-row_view read_row(answer_view a, std::string& malformed) {
-  named_values const r{a[2]};
-  row_view v{.event = read_event(a[0].text(), a[1], r, malformed)};
-  v.seq = r.number("seq");
-  v.status = read_status(r.get("status").text(), malformed);
-  v.attempts = static_cast<std::int32_t>(r.number("attempts"));
-  v.crashes = static_cast<std::int32_t>(r.number("crashes"));
-  v.inserted_at = r.time("inserted_at").value_or(v.event.occurred_at());
-  v.available_at = r.time("available_at").value_or(v.inserted_at);
-  v.done_at = r.time("done_at");
-  v.locked_by = r.text("locked_by");
-  v.lease_until = r.time("lease_until");
-  v.last_error = r.text("last_error");
-  v.progress = r.text("progress");
-  auto const blocked = r.get("blocked");
-  v.blocked = blocked.nil() ? std::nullopt : std::optional{blocked.text() == "1"};
-  return v;
+row_view read_row(answer_view a, std::string& malformed) { return read_values(a, named_values{a[2]}, malformed); }
+
+row_view read_row(answer_view names, answer_view a, std::string& malformed) {
+  return read_values(a, named_values{names, a[2]}, malformed);
 }
 
 void add_node(arguments& to, node_row const& node) {

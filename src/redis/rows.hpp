@@ -16,6 +16,9 @@ void add_row(arguments& to, spi::insertion const& row);
 /// if it cannot. Throws nothing because of what is in the row: other programs write rows too.
 [[nodiscard]] row_view read_row(answer_view a, std::string& malformed);
 
+/// The same of a row whose names are apart: its id, its payload, and a value or nil for each name.
+[[nodiscard]] row_view read_row(answer_view names, answer_view a, std::string& malformed);
+
 /// Reads an answer of names and values.
 [[nodiscard]] node_row read_node(answer_view a);
 [[nodiscard]] spi::audit_entry read_audit(answer_view a);

@@ -76,8 +76,11 @@ local function by_seq(r)
   return take_row(r)
 end
 
+-- What is read of a row, and answered of one that is taken: its names once, its values with the row. One read serves
+-- both, and the names do not travel with each row: that was a fifth of a claim.
 local wanted = {'event_type', 'aggregate_type', 'status', 'crashes', 'locked_by', 'inserted_at', 'size', 'last_error',
-                'available_at', 'lease_until', 'blocked'}
+                'available_at', 'lease_until', 'blocked', 'seq', 'attempts', 'payload_kind', 'content_type',
+                'created_at', 'aggregate_id', 'tenant_id', 'ordering_key', 'headers', 'progress'}
 
 -- What becomes of a row: take, dead, leave, stop; or gone, if it is not there or not for us.
 local function consider(m, claimable)
@@ -89,7 +92,7 @@ local function consider(m, claimable)
   end
   if not pending(v[3]) or (in_order and v[11] == '1') then return 'leave' end
   if paused(v[1], v[2]) or (not in_order and leave[id]) then return 'leave' end
-  local r = {m = m, id = id, type = v[1], status = v[3], crashes = tonumber(v[4]) or 0, owned = v[5],
+  local r = {m = m, id = id, values = v, type = v[1], status = v[3], crashes = tonumber(v[4]) or 0, owned = v[5],
              inserted = tonumber(v[6]) or now, size = tonumber(v[7]) or 0, available = v[9],
              tried = v[3] == 'RETRY' or (v[8] and v[8] ~= ''), claimable = claimable}
   local choice
@@ -188,16 +191,17 @@ end
 local until_ = text(now + lease)
 for i, r in ipairs(take) do
   if r.owned then
-    redis.call('HSET', row_of(r.id), 'locked_by', token, 'lease_until', until_, 'crashes', text(r.crashes + 1))
+    r.values[4] = text(r.crashes + 1)
+    redis.call('HSET', row_of(r.id), 'locked_by', token, 'lease_until', until_, 'crashes', r.values[4])
   else
     redis.call('HSET', row_of(r.id), 'locked_by', token, 'lease_until', until_)
     redis.call('ZREM', p .. 'due', r.m)
   end
   redis.call('ZADD', p .. 'leased', until_, r.m)
-  answer_rows[i] = {r.id, redis.call('GET', payload_of(r.id)), redis.call('HGETALL', row_of(r.id))}
+  answer_rows[i] = {r.id, redis.call('GET', payload_of(r.id)), r.values}
 end
 
 local function optional(n) return n and text(n) or '' end
 return {text(now), more and 1 or 0, suspects_waiting and 1 or 0, optional(next_due), optional(lag >= 0 and lag or nil),
         optional(first_left), optional(last_seen), (stopped or looked_at_all) and 1 or 0, due.left,
-        leased and leased.left or 0, text(bytes), answer_dead, answer_rows}
+        leased and leased.left or 0, text(bytes), answer_dead, answer_rows, wanted}
