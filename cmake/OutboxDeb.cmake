@@ -15,7 +15,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 # The tool needs the libraries of the runtime package, which is not installed when its own package is made.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS)
-foreach(folder core sql memory sqlite postgres mysql open_store sinks sinks/kafka sinks/webhook config prometheus)
+foreach(folder core sql memory sqlite postgres mysql redis open_store sinks sinks/kafka sinks/webhook config prometheus)
   list(APPEND CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/src/${folder})
 endforeach()
 set(CPACK_STRIP_FILES ON)
@@ -32,7 +32,7 @@ never for a transaction that rolled back.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME liboutbox-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${runtime_package} (= ${PROJECT_VERSION}), libsqlite3-dev, libpq-dev, libmariadb-dev, librdkafka-dev, libcurl4-openssl-dev, libssl-dev, prometheus-cpp-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${runtime_package} (= ${PROJECT_VERSION}), libsqlite3-dev, libpq-dev, libmariadb-dev, libhiredis-dev, librdkafka-dev, libcurl4-openssl-dev, libssl-dev, prometheus-cpp-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS nlohmann-json3-dev)
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "What a program needs to be built with the outbox: headers, CMake package and
 pkg-config files.")

@@ -6,7 +6,7 @@
 
 namespace outbox::inline v0 {
 
-/// The result of `sqlite::migrate()`, `postgres::migrate()` and `mysql::migrate()`.
+/// The result of `sqlite::migrate()`, `postgres::migrate()`, `mysql::migrate()` and `redis::migrate()`.
 struct migration {
   enum class kind {
     nothing,   ///< The table had this library's schema.

@@ -21,12 +21,15 @@ namespace outbox::inline v0 {
 ///     postgresql://user@host/shop?sslmode=require&outbox.schema=shop&outbox.notify=1
 ///     mysql://user@host/shop?ssl=verify&outbox.table=outbox_event
 ///     mariadb://user@localhost/shop?socket=/run/mysqld/mysqld.sock
+///     redis://user:password@host:6379/0?outbox.name=outbox&outbox.replicas=1
+///     rediss://host:6380?ssl_ca=/etc/ssl/ca.pem
 ///
 /// The parameters are fields of the store's options, times in milliseconds: table, busy_timeout, migrate, done_rows
 /// (keep or erase) and synchronous (full or normal) for SQLite; table, schema, connections, timeout, migrate, ordered,
 /// notify and done_rows for PostgreSQL; table, database, connections, timeout, migrate and done_rows for MariaDB and
-/// MySQL; on servers each after "outbox.". libpq reads all other parameters of a PostgreSQL URL; `mysql::open` says
-/// what else a URL of MariaDB and MySQL may have. Returns a store that the caller shares with its nodes.
+/// MySQL; name, connections, timeout, migrate, done_rows, notify and replicas for Redis, where done_rows is erase by
+/// default; on servers each after "outbox.". libpq reads all other parameters of a PostgreSQL URL; `mysql::open` and
+/// `redis::open` say what else their URLs may have. Returns a store that the caller shares with its nodes.
 ///
 /// Throws `error` (invalid_option) that names what is wrong with the URL, or the error of the store that it opens.
 [[nodiscard]] OUTBOX_STORES_EXPORT std::shared_ptr<store> open_store(std::string_view url);
@@ -46,8 +49,8 @@ struct open_options {
 /// The same with options.
 [[nodiscard]] OUTBOX_STORES_EXPORT std::shared_ptr<store> open_store(std::string_view url, open_options o);
 
-/// Brings the table that `url` names to this library's schema, as `sqlite::migrate()` and its like do. A store in
-/// memory needs nothing. Throws `error` like `open_store`.
+/// Brings the table that `url` names to this library's schema, as `sqlite::migrate()` and its like do. On Redis it
+/// creates the outbox if it is not there. A store in memory needs nothing. Throws `error` like `open_store`.
 OUTBOX_STORES_EXPORT migration migrate_store(std::string_view url);
 
 /// The schema of the table that `url` names. Changes nothing. Throws `error` like `open_store`, and `error`

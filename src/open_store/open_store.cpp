@@ -11,9 +11,14 @@
 #ifdef OUTBOX_HAS_MYSQL
 #include <outbox/mysql.hpp>
 #endif
+#ifdef OUTBOX_HAS_REDIS
+#include <outbox/redis.hpp>
+#endif
 #include <string>
 #include <utility>
 #include <variant>
+
+#include "core/base/server_url.hpp"
 
 namespace outbox::inline v0 {
 namespace {
@@ -27,6 +32,9 @@ constexpr std::string_view schemes =
 #endif
 #ifdef OUTBOX_HAS_MYSQL
     ", mysql"
+#endif
+#ifdef OUTBOX_HAS_REDIS
+    ", redis"
 #endif
     " and memory";
 
@@ -128,9 +136,7 @@ struct server_url {
 // The options that all stores on a server have. False if it is none of them.
 template <class Options>
 [[maybe_unused]] bool read_server_option(Options& o, std::string const& name, std::string const& value) {
-  if (name == "table") {
-    o.table = value;
-  } else if (name == "connections") {
+  if (name == "connections") {
     o.connections = static_cast<std::size_t>(number(name, value));
   } else if (name == "timeout") {
     o.timeout = std::chrono::milliseconds{number(name, value)};
@@ -150,7 +156,9 @@ place<postgres::options> postgres_place(std::string_view text) {
   postgres::options o;
   for (auto const& [name, value] : url.ours) {
     if (read_server_option(o, name, value)) continue;
-    if (name == "schema") {
+    if (name == "table") {
+      o.table = value;
+    } else if (name == "schema") {
       o.schema = value;
     } else if (name == "ordered") {
       o.ordered = number(name, value) != 0;
@@ -171,11 +179,38 @@ place<mysql::options> mysql_place(std::string_view text) {
   mysql::options o;
   for (auto const& [name, value] : url.ours) {
     if (read_server_option(o, name, value)) continue;
-    if (name != "database") {
+    if (name == "table") {
+      o.table = value;
+    } else if (name == "database") {
+      o.database = value;
+    } else {
       refuse("has the unknown parameter 'outbox." + name +
              "'; mysql knows outbox.table, database, connections, timeout, migrate and done_rows");
     }
-    o.database = value;
+  }
+  return {url.connection, std::move(o)};
+}
+#endif
+
+#ifdef OUTBOX_HAS_REDIS
+// Its own schemes, and those that it refuses by name.
+bool is_for_redis(std::string_view scheme) { return scheme.starts_with("redis") || scheme == "sentinel"; }
+
+place<redis::options> redis_place(std::string_view text) {
+  server_url const url{text};
+  redis::options o;
+  for (auto const& [name, value] : url.ours) {
+    if (read_server_option(o, name, value)) continue;
+    if (name == "name") {
+      o.name = core::decoded(value);  // braces and colons, which many programs write as %7B, %7D and %3A
+    } else if (name == "notify") {
+      o.notify = number(name, value) != 0;
+    } else if (name == "replicas") {
+      o.replicas = static_cast<std::size_t>(number(name, value));
+    } else {
+      refuse("has the unknown parameter 'outbox." + name +
+             "'; redis knows outbox.name, connections, timeout, migrate, done_rows, notify and replicas");
+    }
   }
   return {url.connection, std::move(o)};
 }
@@ -194,6 +229,9 @@ auto at_place(std::string_view url, F&& f) {
 #endif
 #ifdef OUTBOX_HAS_MYSQL
   if (scheme == "mysql" || scheme == "mariadb") return f(mysql_place(url));
+#endif
+#ifdef OUTBOX_HAS_REDIS
+  if (is_for_redis(scheme)) return f(redis_place(url));
 #endif
   auto rest = url.substr(colon + 1);
   auto const question = std::min(rest.find('?'), rest.size());
@@ -219,8 +257,12 @@ Options with(Options from, open_options const& o) {
   from.read_only = o.read_only;
   from.migrate = from.migrate && o.migrate;
   from.log = o.log;
-  from.layout = o.layout;
+  if constexpr (requires { from.layout; }) from.layout = o.layout;
   return from;
+}
+
+void refuse_layout(open_options const& o, std::string const& where) {
+  if (o.layout) refuse("is " + where + ", and only tables of SQL databases have a layout");
 }
 
 template <class Options>
@@ -243,8 +285,14 @@ std::shared_ptr<store> open_store(std::string_view url, open_options o) {
 #ifdef OUTBOX_HAS_MYSQL
                  [&](place<mysql::options> p) { return mysql::open(p.at, with_time(std::move(p.options), o)); },
 #endif
+#ifdef OUTBOX_HAS_REDIS
+                 [&](place<redis::options> p) {
+                   refuse_layout(o, "one of Redis");
+                   return redis::open(p.at, with_time(std::move(p.options), o));
+                 },
+#endif
                  [&](std::monostate) -> std::shared_ptr<store> {
-                   if (o.layout) refuse("is memory:, and only tables of SQL databases have a layout");
+                   refuse_layout(o, "memory:");
                    return memory::open();
                  }});
 }
@@ -263,6 +311,9 @@ migration migrate_store(std::string_view url) {
 #ifdef OUTBOX_HAS_MYSQL
                              [](place<mysql::options> const& p) { return mysql::migrate(p.at, p.options); },
 #endif
+#ifdef OUTBOX_HAS_REDIS
+                             [](place<redis::options> const& p) { return redis::migrate(p.at, p.options); },
+#endif
                              [](std::monostate) { return migration{}; }});
 }
 
@@ -273,6 +324,9 @@ schema_state schema_of(std::string_view url) {
 #endif
 #ifdef OUTBOX_HAS_MYSQL
                              [](place<mysql::options> const& p) { return mysql::schema_of(p.at, p.options); },
+#endif
+#ifdef OUTBOX_HAS_REDIS
+                             [](place<redis::options> const& p) { return redis::schema_of(p.at, p.options); },
 #endif
                              [](std::monostate) -> schema_state {
                                throw error{errc::unsupported, "a store in memory has no schema"};

@@ -60,7 +60,7 @@ void check_settings(server& s, options const& o) {
   if (!new_enough(facts)) {
     throw error{errc::store_failure, "the server has Redis " + facts.version + ", and the store needs 6.2 or later"};
   }
-  if (!facts.eviction.empty() && facts.eviction != "noeviction") {
+  if (!o.read_only && !facts.eviction.empty() && facts.eviction != "noeviction") {  // one that reads reports it
     throw error{errc::store_failure, "the server has maxmemory-policy " + facts.eviction +
                                          ", which deletes events when its memory is full: CONFIG SET maxmemory-policy "
                                          "noeviction"};

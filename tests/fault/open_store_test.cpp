@@ -9,6 +9,9 @@
 #include <outbox/spi/store.hpp>
 #include <outbox/sqlite.hpp>
 
+#ifdef OUTBOX_HAS_REDIS
+#include "support/redis_server.hpp"
+#endif
 #include "support/findings.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -32,6 +35,9 @@ std::string const schemes =
 #endif
 #ifdef OUTBOX_HAS_MYSQL
     ", mysql"
+#endif
+#ifdef OUTBOX_HAS_REDIS
+    ", redis"
 #endif
     " and memory";
 
@@ -162,6 +168,97 @@ TEST(OpenStore, SaysWhatIsWrongWithAUrlOfMysql) {
     EXPECT_THAT(refusal(scheme + "://bob:s3cret/@h/d?outbox.table=t"),
                 ::testing::AllOf(HasSubstr("%2F"), ::testing::Not(HasSubstr("s3cret"))));
   }
+}
+#endif
+
+#ifdef OUTBOX_HAS_REDIS
+// No server is asked.
+TEST(OpenStore, SaysWhatIsWrongWithAUrlOfRedis) {
+  using ::testing::AllOf;
+  using ::testing::HasSubstr;
+  using ::testing::Not;
+  for (std::string const scheme : {"redis", "rediss"}) {
+    EXPECT_THAT(refusal(scheme + ":shop"), HasSubstr("redis:// or rediss://"));
+    EXPECT_THAT(refusal(scheme + "://h?speed=11"), HasSubstr("unknown parameter"));
+    EXPECT_THAT(refusal(scheme + "://h?outbox.table=t"), AllOf(HasSubstr("outbox.table"), HasSubstr("outbox.name")));
+    EXPECT_THAT(refusal(scheme + "://h?outbox.name"), HasSubstr("not name=value"));
+    EXPECT_THAT(refusal(scheme + "://h?outbox.name=a&outbox.notify=0&outbox.name=b"), HasSubstr("twice"));
+    EXPECT_THAT(refusal(scheme + "://h?outbox.name="), HasSubstr("name must be text"));
+    EXPECT_THAT(refusal(scheme + "://h?outbox.name=%7Bshop"), HasSubstr("brace"));
+    EXPECT_THAT(refusal(scheme + "://h?outbox.name=100%"), HasSubstr("%25"));
+    EXPECT_THAT(refusal(scheme + "://h?outbox.timeout=soon"), HasSubstr("no number"));
+    EXPECT_THAT(refusal(scheme + "://h?outbox.timeout=1"), HasSubstr("timeout must be"));
+    EXPECT_THAT(refusal(scheme + "://h?outbox.connections=0"), HasSubstr("connections must be"));
+    EXPECT_THAT(refusal(scheme + "://h?outbox.replicas=17"), HasSubstr("replicas must be"));
+    EXPECT_THAT(refusal(scheme + "://h?outbox.done_rows=lose"), HasSubstr("keep or erase"));
+    EXPECT_THAT(refusal(scheme + "://h:x"), HasSubstr("port"));
+    EXPECT_THAT(refusal(scheme + "://bob:s3cret/@h?outbox.name=t"), AllOf(HasSubstr("%2F"), Not(HasSubstr("s3cret"))));
+  }
+  for (std::string const scheme : {"redis+sentinel", "rediss+sentinel", "redis-sentinel", "sentinel"}) {
+    EXPECT_THAT(refusal(scheme + "://h:26379/mymaster"), HasSubstr("Sentinel, which is not supported")) << scheme;
+  }
+  EXPECT_THAT(refusal("redis-cluster://h"), HasSubstr("redis:// or rediss://"));
+  EXPECT_THAT(refusal("sentinel2://h"), HasSubstr("unknown scheme"));
+}
+
+/// A server of its own: the names of its outboxes are those of the test.
+class OpenStoreOnRedis : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::string url(std::string const& parameters) const { return server.url() + "?" + parameters; }
+  redis_server server;
+};
+
+TEST_F(OpenStoreOnRedis, ParametersOfTheUrlReachTheStore) {
+  auto const s = open_store(url("outbox.name=%7Bshop%7D%3Aoutbox&outbox.notify=0&outbox.connections=2"));
+  EXPECT_EQ(s->capabilities().kind, "redis");
+  EXPECT_FALSE(s->capabilities().keeps_done_rows) << "erase is the default on Redis";
+  EXPECT_NE(server.ask({"HGET", "{shop}:outbox:meta", "version"}), "");
+  EXPECT_EQ(server.ask({"PUBSUB", "CHANNELS"}), "") << "it does not listen";
+  auto const heard = open_store(url("outbox.name={shop}:outbox&outbox.done_rows=keep"));
+  EXPECT_TRUE(heard->capabilities().keeps_done_rows);
+  EXPECT_EQ(server.ask({"PUBSUB", "CHANNELS"}), "{shop}:outbox:wake");
+  auto const strict = open_store(url("outbox.replicas=1"));
+  EXPECT_EQ(finding_of(*strict, "replicas").level, spi::finding_level::problem) << "there is none";
+  EXPECT_THROW(static_cast<void>(open_store(url("outbox.name=none&outbox.migrate=0"))), error);
+  EXPECT_EQ(server.ask({"EXISTS", "{none}:meta"}), "0");
+}
+
+TEST_F(OpenStoreOnRedis, AReadOnlyStoreChangesNothingAndCreatesNothing) {
+  auto const at = url("outbox.name=a");
+  EXPECT_THROW(static_cast<void>(open_store(at, {.read_only = true, .log = nullptr})), error);
+  EXPECT_EQ(server.ask({"DBSIZE"}), "0");
+  auto const written = open_store(at, {.log = nullptr});
+  written->backend().pause({"t", ""});
+  auto const read = open_store(at, {.read_only = true, .log = nullptr});
+  EXPECT_EQ(read->backend().settings().pauses.size(), 1U);
+  EXPECT_EQ(read->backend().overview(10).pending, 0U);
+  EXPECT_THROW(read->backend().resume({"t", ""}), error);
+  EXPECT_THROW(read->backend().begin_audit({.who = "a", .verb = "b"}), error);
+  EXPECT_EQ(written->backend().settings().pauses.size(), 1U);
+}
+
+TEST_F(OpenStoreOnRedis, TellsTheVersionAndCreatesTheOutbox) {
+  auto const at = url("outbox.name=a");
+  EXPECT_EQ(schema_of(at).found, schema_state::kind::none);
+  EXPECT_EQ(server.ask({"DBSIZE"}), "0");
+  EXPECT_EQ(migrate_store(at).change, migration::kind::created);
+  EXPECT_EQ(migrate_store(at).change, migration::kind::nothing);
+  EXPECT_EQ(schema_of(at).found, schema_state::kind::current);
+  EXPECT_NO_THROW(static_cast<void>(open_store(at, {.migrate = false, .log = nullptr})));
+  server.ask({"HSET", "{a}:meta", "version", "99", "oldest_library", "99"});
+  EXPECT_EQ(schema_of(at).found, schema_state::kind::newer);
+  EXPECT_THROW(static_cast<void>(migrate_store(at)), error);
+}
+
+TEST_F(OpenStoreOnRedis, OnlyTablesOfSqlHaveALayout) {
+  try {
+    static_cast<void>(open_store(url("outbox.name=a"), table_layout{}));
+    FAIL() << "opened";
+  } catch (error const& e) {
+    EXPECT_EQ(e.code(), errc::invalid_option);
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("Redis, and only tables of SQL databases have a layout"));
+  }
+  EXPECT_EQ(server.ask({"DBSIZE"}), "0");
 }
 #endif
 

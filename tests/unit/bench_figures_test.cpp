@@ -100,6 +100,7 @@ TEST_F(BenchFigures, AWriteThatTakesMuchLongerThanItsRoundTripsWaitsForTheDisk) 
   EXPECT_THAT(explain(figures(50, 2100, 1), o, 2).one, HasSubstr("2.1 ms: the server's disk (fsync)"));
   EXPECT_THAT(explain(figures(900, 2100, 1), o, 2).one, HasSubstr("2 round trips of 900 µs"));
   EXPECT_THAT(explain(figures(50, 150, 1), o, 2).one, HasSubstr("2 round trips"));
+  EXPECT_THAT(explain(figures(120, 150, 1), o, 1).one, HasSubstr("a round trip of 120 µs is most of it"));
   EXPECT_THAT(explain(figures(20, 150, 1), o, 2).one, HasSubstr("the server's work"));
   EXPECT_THAT(explain(figures(2, 2100, 1), o, 0).one, HasSubstr("the disk (fsync)"));
   EXPECT_THAT(explain(figures(2, 40, 1), o, 0).one, HasSubstr("not at all"));
@@ -145,8 +146,15 @@ TEST(StoreUrl, TheDatabaseOfAPathIsDecoded) {
   EXPECT_EQ(database("mysql://h/100%"), "100%");
 }
 
+TEST(StoreUrl, TheNameOfAnOutboxIsDecoded) {
+  auto const name = [](std::string const& url) { return store_url::parse(url, "grants").outbox_name(); };
+  EXPECT_EQ(name("redis://h"), "outbox");
+  EXPECT_EQ(name("rediss://h/3?ssl_ca=ca.pem&outbox.name=%7Bshop%7D%3aoutbox"), "{shop}:outbox");
+  EXPECT_EQ(store_url::parse("redis://h/3", "grants").database_in_path(), "3");
+}
+
 TEST(StoreUrl, WhatIsNoDatabaseIsRefusedWithoutShowingIt) {
-  for (auto const* const url : {"", "shop.db", "memory:", "secret@h/db", "redis://secret@h", "?"}) {
+  for (auto const* const url : {"", "shop.db", "memory:", "secret@h/db", "oracle://secret@h", "?"}) {
     try {
       static_cast<void>(store_url::parse(url, "bench"));
       ADD_FAILURE() << url;

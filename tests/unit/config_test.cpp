@@ -137,7 +137,8 @@ TEST(Config, NoPartOfAPasswordIsShown) {
        {"postgresql://user:hunter2@host/shop", "postgresql://user:hun:ter2@host/shop",
         "mysql://user:hunter2?@host/shop", "postgresql://host/shop?user=u&password=hunter2&sslmode=require",
         "postgresql://user:hunter2/x@host/shop", "postgresql://user@host/shop?sslpassword=hunter2",
-        "postgres:user:hunter2@host", "host=h password=hunter2"}) {
+        "postgres:user:hunter2@host", "host=h password=hunter2", "redis://:hunter2@host:6379/0?outbox.name=shop",
+        "rediss://user:hunter2@host:6380?ssl_ca=ca.pem", "redis://user:hun%40ter2@host"}) {
     auto const c = config::read(from(good, {{"OUTBOX_STORE__URL", url}}));
     EXPECT_THAT(c.summary(), Not(HasSubstr("hunter2"))) << url;
     EXPECT_THAT(c.summary(), Not(HasSubstr("ter2"))) << url;

@@ -14,26 +14,6 @@ int hexadecimal(char c) noexcept {
   return -1;
 }
 
-// Client libraries take texts that end at their first NUL.
-std::string decoded(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (c == '%') {
-      int const high = i + 2 < text.size() ? hexadecimal(text[i + 1]) : -1;
-      int const low = high >= 0 ? hexadecimal(text[i + 2]) : -1;
-      if (low < 0) {
-        refuse_url("has a % that is not followed by two hexadecimal digits: write %25 for the character itself");
-      }
-      c = static_cast<char>(high * 16 + low);
-      i += 2;
-    }
-    if (c == '\0') refuse_url("has a NUL in it");
-    plain += c;
-  }
-  return plain;
-}
-
 unsigned port_of(std::string_view text) {
   unsigned port = 0;
   auto const [end, code] = std::from_chars(text.data(), text.data() + text.size(), port);
@@ -94,6 +74,26 @@ void read_parameter(std::string_view name, std::string value, server_url& u) {
 }
 
 }  // namespace
+
+// Client libraries take texts that end at their first NUL.
+std::string decoded(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '%') {
+      int const high = i + 2 < text.size() ? hexadecimal(text[i + 1]) : -1;
+      int const low = high >= 0 ? hexadecimal(text[i + 2]) : -1;
+      if (low < 0) {
+        refuse_url("has a % that is not followed by two hexadecimal digits: write %25 for the character itself");
+      }
+      c = static_cast<char>(high * 16 + low);
+      i += 2;
+    }
+    if (c == '\0') refuse_url("has a NUL in it");
+    plain += c;
+  }
+  return plain;
+}
 
 void refuse_url(std::string_view why) { throw error::about(errc::invalid_option, "url", why); }
 

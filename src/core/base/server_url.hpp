@@ -26,6 +26,10 @@ struct server_url {
 /// which part of a wrong URL is the password.
 [[nodiscard]] OUTBOX_CORE_EXPORT server_url parse_server_url(std::string_view url);
 
+/// Returns the text with "%41" as "A". Throws `error` (invalid_option) about the url for a % that stands alone, and for
+/// a NUL.
+[[nodiscard]] OUTBOX_CORE_EXPORT std::string decoded(std::string_view text);
+
 /// Throws that error: "url <why>".
 [[noreturn]] OUTBOX_CORE_EXPORT void refuse_url(std::string_view why);
 

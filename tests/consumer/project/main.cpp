@@ -11,6 +11,9 @@
 #ifdef WITH_PROMETHEUS
 #include <outbox/prometheus.hpp>
 #endif
+#ifdef WITH_REDIS
+#include <outbox/redis.hpp>
+#endif
 #include <outbox/sqlite.hpp>
 #include <outbox/testing.hpp>
 
@@ -34,6 +37,9 @@ bool the_rest_is_linked() {
 #endif
 #ifdef WITH_MYSQL
   linked = linked && is_linked([](char const* text) { return outbox::mysql::open(text); });
+#endif
+#ifdef WITH_REDIS
+  linked = linked && is_linked([](char const* text) { return outbox::redis::open(text); });
 #endif
 #ifdef WITH_PROMETHEUS
   linked = linked && outbox::prometheus::registry{}.text().find("outbox_build_info") != std::string::npos;
