@@ -33,7 +33,7 @@ leased_lock::~leased_lock() {
   }
 }
 
-bool leased_lock::held() const noexcept { return clock_->steady() < until_.load(); }
+bool leased_lock::held() const noexcept { return owner_ == ::getpid() && clock_->steady() < until_.load(); }
 
 bool leased_lock::renew() {
   auto const until = clock_->steady() + lease_;

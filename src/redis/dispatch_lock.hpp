@@ -36,6 +36,7 @@ class leased_lock final : public spi::dispatch_lock {
   std::string const incarnation_;
   milliseconds const lease_;
   std::int64_t const fence_;
+  ::pid_t const owner_ = ::getpid();  ///< A forked child does not have the lock.
 
   /// By the process's clock, counted from before the request was sent: it is over here before it is over in Redis.
   std::atomic<steady_time> until_;

@@ -12,6 +12,13 @@ constexpr std::size_t longest_text = 300;  // some of them explain for a screen 
 
 std::string_view first_word(std::string_view text) noexcept { return text.substr(0, text.find(' ')); }
 
+// What the server said. Before Redis 7.0 the error of a command within a script stands behind where it happened.
+std::string_view said(std::string_view text) noexcept {
+  if (!text.starts_with("ERR Error running script")) return text;
+  auto const inner = text.find(": -");
+  return inner == std::string_view::npos ? text : text.substr(inner + 3);
+}
+
 // Takes the next word from the front.
 std::string_view take_word(std::string_view& text) noexcept {
   auto const word = first_word(text);
@@ -31,13 +38,13 @@ bool passes(std::string_view text) noexcept {
 }  // namespace
 
 error error_of(answer_view a, std::string_view doing) {
-  return error{passes(a.text()) ? errc::unavailable : errc::store_failure,
+  return error{passes(said(a.text())) ? errc::unavailable : errc::store_failure,
                std::string{doing} + ": " + core::scrub(a.text(), longest_text)};
 }
 
 bool leads_elsewhere(answer_view a) noexcept {
   static constexpr std::string_view codes[] = {"READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "MOVED"};
-  return a.failed() && std::ranges::find(codes, first_word(a.text())) != std::end(codes);
+  return a.failed() && std::ranges::find(codes, first_word(said(a.text()))) != std::end(codes);
 }
 
 // "MOVED 3999 127.0.0.1:6381", "MOVED 3999 ::1:6381" or "MOVED 3999 :6381". The host is "?" if the server does not know

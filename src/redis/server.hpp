@@ -1,6 +1,8 @@
 // The server that an outbox is on: a pool of connections, and the scripts that run on them.
 #pragma once
 
+#include <unistd.h>
+
 #include <memory>
 #include <mutex>
 #include <outbox/error.hpp>
@@ -20,9 +22,10 @@ struct own_link {
   own_link(address const& where, milliseconds timeout) : line{where, timeout, timeout} {}
 
   link line;
-  bool elsewhere = false;  ///< The server said that another one must be asked.
+  bool elsewhere = false;            ///< The server said that another one must be asked.
+  ::pid_t const owner = ::getpid();  ///< A forked child makes connections of its own.
 
-  [[nodiscard]] bool alive() noexcept { return !elsewhere && line.alive(); }
+  [[nodiscard]] bool alive() noexcept { return !elsewhere && owner == ::getpid() && line.alive(); }
   [[nodiscard]] bool clean() noexcept { return !elsewhere; }
   [[nodiscard]] static bool spoiled_by(error const& /*e*/) noexcept { return false; }
 };

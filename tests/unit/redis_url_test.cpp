@@ -136,7 +136,10 @@ class RedisErrors : public ::testing::Test {
 
 TEST_F(RedisErrors, ThoseThatPassAreTransient) {
   for (std::string const text :
-       {"LOADING Redis is loading the dataset in memory", "OOM command not allowed when used memory > 'maxmemory'.",
+       {"LOADING Redis is loading the dataset in memory",
+        "ERR Error running script (call to f_4ab): @user_script:7: @user_script: 7: -OOM command not allowed when used "
+        "memory > 'maxmemory'.",
+        "OOM command not allowed when used memory > 'maxmemory'.",
         "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
         "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
         "READONLY You can't write against a read only replica.", "MISCONF Errors writing to the AOF file",

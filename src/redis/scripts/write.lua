@@ -73,7 +73,7 @@ local outbox = (function()
     return before
   end
 
-  local function refuse(why) error({err = 'OUTBOX_INVALID ' .. why}) end
+  local function refuse(why) error('OUTBOX_INVALID ' .. why, 0) end
 
   local function check_name(e, field, most, required)
     local value = e[field]
@@ -107,7 +107,7 @@ local outbox = (function()
 
   function W.write(p, e)
     check(e)
-    if redis.call('EXISTS', p .. 'event:' .. e.id) == 1 then error({err = 'OUTBOX_DUPLICATE ' .. e.id}) end
+    if redis.call('EXISTS', p .. 'event:' .. e.id) == 1 then error('OUTBOX_DUPLICATE ' .. e.id, 0) end
     if not redis.call('HGET', p .. 'meta', 'version') then refuse(p .. ' is not the beginning of an outbox') end
     if not e.aggregate_type or e.aggregate_type == '' then e.aggregate_type = '__GLOBAL__' end
     local t = redis.call('TIME')
