@@ -47,12 +47,6 @@ std::string commit() {
   return line.substr(0, line.find('\n'));
 }
 
-std::string redis_version() {
-  auto const info = re::server(re::fsync::everysec).ask({"INFO", "server"});
-  auto const at = info.find("redis_version:") + 14;
-  return info.substr(at, info.find('\r', at) - at);
-}
-
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> about_this_run(settings const& s, servers_used used) {
@@ -67,7 +61,7 @@ std::vector<std::pair<std::string, std::string>> about_this_run(settings const& 
     all.emplace_back("postgres", version.substr(0, version.find(' ')));
   }
   if (used.mysql) all.emplace_back("mysql", my::client{}.ask("SELECT version()"));
-  if (used.redis) all.emplace_back("redis", redis_version());
+  if (used.redis) all.emplace_back("redis", re::server_version());
   if (auto const id = commit(); !id.empty()) all.emplace_back("commit", id);
   all.emplace_back("rounds", std::to_string(s.rounds));
   if (s.scale != 1) all.emplace_back("scale", std::to_string(s.scale).substr(0, 5));

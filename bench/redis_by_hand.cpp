@@ -15,9 +15,15 @@ using outbox::redis::script;
 
 constexpr std::string_view lease = "30000000";
 
+// Since 7.0 scripts may say what they need: such a server gets the same text from us as from the library.
+outbox::redis::script_text const& text_for(script const& s) {
+  static bool const modern = std::stoi(server_version()) >= 7;
+  return s.on(modern);
+}
+
 words& call_of(words& w, script const& s) {
   w.clear();
-  return w.add("EVALSHA", s.sha1, "1", prefix);
+  return w.add("EVALSHA", text_for(s).sha1, "1", prefix);
 }
 
 std::string_view text_of(redisReply const* r) { return {r->str, r->len}; }
@@ -43,7 +49,7 @@ client::client(place const& p) : c_{redisConnect("127.0.0.1", server(p.when).por
   ask("SELECT " + std::to_string(p.database));
   for (auto const* const s : {&all_scripts().insert, &all_scripts().claim, &all_scripts().settle}) {
     words w;
-    static_cast<void>(run(w.add("SCRIPT", "LOAD", s->text)));
+    static_cast<void>(run(w.add("SCRIPT", "LOAD", text_for(*s).text)));
   }
 }
 
@@ -73,6 +79,12 @@ outbox::redis_server& server(fsync when) {
   }
   static outbox::redis_server one{start("everysec")};
   return one;
+}
+
+std::string server_version() {
+  auto const info = server(fsync::everysec).ask({"INFO", "server"});
+  auto const at = info.find("redis_version:") + 14;
+  return info.substr(at, info.find('\r', at) - at);
 }
 
 // Else the file would grow over the rounds, or be rewritten in the middle of one.

@@ -74,6 +74,9 @@ class client {
 /// Starts the server with the first call: on a real disk, with an append-only file that only `new_place()` rewrites.
 [[nodiscard]] outbox::redis_server& server(fsync when);
 
+/// As in "7.0.15".
+[[nodiscard]] std::string server_version();
+
 /// A new and empty outbox, in this database of the server. Those of other databases stay.
 [[nodiscard]] place new_place(fsync when, int database);
 
