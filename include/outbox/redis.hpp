@@ -2,7 +2,7 @@
 // that makes changes of other keys and events one step.
 /// \file
 ///
-///     auto store = outbox::redis::open("redis://localhost");
+///     auto store = outbox::redis::open(argv[1]);  // "redis://localhost"
 ///     auto box = outbox::multi_node({.store = store, .listeners = std::move(listeners)});
 ///     box.start();
 ///
@@ -10,10 +10,12 @@
 ///     box.writer().write(outbox::no_transaction, order_placed{"42", 1999}, {.aggregate = {"order", "42"}});
 ///
 ///     // Together with other keys: all of it or nothing.
-///     outbox::redis::transaction tx{db};
-///     tx.command("HSET", "order:43", "cents", 1999);
-///     box.writer().write(tx, order_placed{"43", 1999}, {.aggregate = {"order", "43"}});
-///     tx.commit();
+///     auto const place = [&](std::string const& id, bool commit) {
+///       outbox::redis::transaction tx{db};
+///       tx.command("HSET", "order:" + id, "cents", 1999);
+///       box.writer().write(tx, order_placed{id, 1999}, {.aggregate = {"order", id}});
+///       if (commit) tx.commit();
+///     };
 #pragma once
 
 #include <chrono>

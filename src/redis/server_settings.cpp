@@ -66,6 +66,7 @@ void check_fsync(server_settings const& f, std::vector<spi::finding>& found) {
 
 void check_replicas(server_settings const& f, std::size_t wanted, std::vector<spi::finding>& found) {
   check const here{found, "replicas", "A failover to a replica loses what the replica has not received."};
+  if (!f.unknown.empty()) return here.skipped("The server does not tell its replicas: " + f.unknown + ".");
   auto const has = std::to_string(f.replicas) + (f.replicas == 1 ? " replica is" : " replicas are") + " connected";
   if (f.replicas < wanted) {
     return here.problem(has + ", and the store waits for " + std::to_string(wanted) + ".", "INFO replication");
@@ -78,6 +79,7 @@ void check_replicas(server_settings const& f, std::size_t wanted, std::vector<sp
 
 void check_memory(server_settings const& f, std::vector<spi::finding>& found) {
   check const here{found, "memory", "A server whose memory is full refuses new events."};
+  if (!f.unknown.empty()) return here.skipped("The server does not tell its memory: " + f.unknown + ".");
   if (f.max_memory == 0) return here.passed("The server has no limit of memory (maxmemory 0).");
   auto const percent = f.used_memory * 100 / f.max_memory;
   auto const level = percent > 95   ? finding_level::problem

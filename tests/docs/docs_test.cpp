@@ -10,6 +10,7 @@
 #include <outbox/mysql.hpp>
 #include <outbox/outbox.hpp>
 #include <outbox/postgres.hpp>
+#include <outbox/redis.hpp>
 #include <outbox/sqlite.hpp>
 #include <regex>
 #include <set>
@@ -853,6 +854,20 @@ option_list options_of(outbox::mysql::options const& o) {
           {"read_only", text(read_only)}};
 }
 
+option_list options_of(outbox::redis::options const& o) {
+  auto const& [name, connections, timeout, migrate, done_rows, notify, replicas, log, read_only, clock] = o;
+  return {{"name", name},
+          {"connections", text(connections)},
+          {"timeout", text(timeout)},
+          {"migrate", text(migrate)},
+          {"done_rows", text(done_rows)},
+          {"notify", text(notify)},
+          {"replicas", text(replicas)},
+          {"log", text(log)},
+          {"read_only", text(read_only)},
+          {"clock", unset(!clock, "the machine's clock")}};
+}
+
 option_list options_of(outbox::memory::options const& o) {
   auto const& [clock, done_rows, at_commit, dispatch_lock, requires_transaction] = o;
   return {{"clock", unset(!clock, "the machine's clock")},
@@ -894,6 +909,7 @@ TEST(Docs, OptionsAreCompleteAndHaveTheDefaultsOfTheHeaders) {
   expect_section<outbox::sqlite::options>("sqlite::options");
   expect_section<outbox::postgres::options>("Options", "reference/postgres.md");
   expect_section<outbox::mysql::options>("Options", "reference/mysql.md");
+  expect_section<outbox::redis::options>("Options", "reference/redis.md");
   expect_section<outbox::memory::options>("memory::options");
 }
 

@@ -21,3 +21,9 @@ outbox_server_fixture(redis)
 function(outbox_program_on_redis name program label expect)
   outbox_program_on(redis ${name} ${program} ${label} "${expect}" ${ARGN})
 endfunction()
+outbox_program_on_redis(docs.redis docs_redis docs
+  "no transaction: hot\nredis::connection and redis::transaction: hot\nWATCH: sold once\na script: cold\nredisContext and redis::transaction: hot\ntwo workers and a web process: each event once\nreplicas: in doubt without one\n$")
+outbox_program_on_redis(example.redis_quick_start example_redis_quick_start example
+  "carrier booked order 42\ncarrier booked order 43\ndelivered 2, failed once 1, dead 0\n$")
+outbox_program_on_redis(example.redis_quick_start.many example_redis_quick_start example
+  "delivered 202, failed once 1, dead 0\n$" 200)

@@ -21,7 +21,9 @@ std::string one_in_words(double write, double round_trip, int trips) {
   auto const took = "a commit takes " + microseconds_text(write) + ": ";
   auto const on_the_way = round_trip * trips;
   if (trips > 0 && on_the_way > 0.6 * write) {
-    return std::to_string(trips) + " round trips of " + microseconds_text(round_trip) + " are most of it";
+    auto const one = microseconds_text(round_trip);
+    return trips == 1 ? "a round trip of " + one + " is most of it"
+                      : std::to_string(trips) + " round trips of " + one + " are most of it";
   }
   if (write - on_the_way >= quickest_flush)
     return took + (trips > 0 ? "the server's disk (fsync)" : "the disk (fsync)");

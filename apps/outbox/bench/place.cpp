@@ -13,6 +13,9 @@
 #ifdef OUTBOX_HAS_MYSQL
 #include <outbox/mysql.hpp>
 #endif
+#ifdef OUTBOX_HAS_REDIS
+#include <outbox/redis.hpp>
+#endif
 #include <random>
 #include <system_error>
 
@@ -63,7 +66,7 @@ std::shared_ptr<outbox::store> open_quietly(store_url const& url) {
 
 // The user's table, and what only makes sense for it.
 store_url without_table(store_url url) {
-  for (auto const* const name : {"table", "schema", "database", "migrate"}) url.ours.erase(name);
+  for (auto const* const name : {"table", "schema", "database", "name", "migrate"}) url.ours.erase(name);
   return url;
 }
 
@@ -202,6 +205,90 @@ struct on_mysql {
 };
 #endif
 
+#ifdef OUTBOX_HAS_REDIS
+class redis_session final : public bench_session {
+ public:
+  explicit redis_session(std::string const& where) : db_{where} {}
+
+  void ask() override { db_.command("PING"); }
+
+  void write(outbox::writer const& w, std::string const& payload) override {
+    outbox::redis::transaction tx{db_};
+    w.write(tx, event_type, payload);
+    tx.commit();
+  }
+
+  void write_all(outbox::writer const& w, std::span<outbox::event const> events) override {
+    outbox::redis::transaction tx{db_};
+    w.write_all(tx, events);
+    tx.commit();
+  }
+
+ private:
+  outbox::redis::connection db_;
+};
+
+// Outboxes whose keys begin with the same name in braces. Its first key says that the place is there.
+class redis_place final : public bench_place {
+ public:
+  redis_place(store_url url, std::chrono::milliseconds timeout) : url_{without_table(std::move(url))} {
+    url_.ours.emplace("timeout", std::to_string(timeout.count()));
+  }
+
+  std::string name() const override { return "the outbox " + name_; }
+  std::string drop_text() const override {
+    return "redis-cli --scan --pattern '" + prefix_ + "*' | xargs redis-cli UNLINK";
+  }
+  std::string rights() const override {
+    return "The user needs all rights on such keys: ACL SETUSER … ~{outbox_bench_* &{outbox_bench_* +@all.";
+  }
+
+  void create() override {
+    outbox::redis::connection db{url_.connection};
+    begun_ = true;
+    try {
+      db.command("SET", prefix_ + "place", "outbox bench");
+    } catch (outbox::error const& e) {
+      if (std::string_view{e.what()}.find("MOVED") == std::string_view::npos) throw;
+      begun_ = false;
+      refuse("bench cannot measure a cluster of several servers", "Name a server that is in none.");
+    }
+  }
+
+  void drop() override {
+    if (!begun_) return;
+    outbox::redis::connection db{url_.connection};
+    std::string at = "0";
+    do {
+      auto const some = db.command("SCAN", at, "MATCH", prefix_ + "*", "COUNT", 1000);
+      for (auto const& key : some.elements.at(1).elements) db.command("UNLINK", key.text);
+      at = some.elements.at(0).text;
+    } while (at != "0");
+  }
+
+  std::string product() const override {
+    outbox::redis::connection db{url_.connection};
+    auto const info = db.command("INFO", "server").text;
+    constexpr std::string_view label = "redis_version:";
+    auto const from = std::min(info.find(label), info.size() - label.size()) + label.size();
+    return "Redis " + info.substr(from, info.find('\r', from) - from);
+  }
+  int round_trips() const noexcept override { return 1; }  // MULTI, the event and EXEC are sent together
+  std::unique_ptr<bench_session> connect() const override { return std::make_unique<redis_session>(url_.connection); }
+  std::shared_ptr<outbox::store> open(std::string const& table) const override {
+    auto url = url_;
+    url.ours["name"] = prefix_ + table;
+    return open_quietly(url);
+  }
+
+ private:
+  store_url url_;
+  std::string name_ = new_name();
+  std::string prefix_ = "{" + name_ + "}:";
+  bool begun_ = false;
+};
+#endif
+
 }  // namespace
 
 std::unique_ptr<bench_place> choose_place(store_url const& url, std::chrono::milliseconds timeout) {
@@ -219,6 +306,12 @@ std::unique_ptr<bench_place> choose_place(store_url const& url, std::chrono::mil
       return std::make_unique<server_place<on_mysql>>(url, timeout);
 #else
       refuse("this tool was built without MariaDB and MySQL");
+#endif
+    case database_kind::redis:
+#ifdef OUTBOX_HAS_REDIS
+      return std::make_unique<redis_place>(url, timeout);
+#else
+      refuse("this tool was built without Redis");
 #endif
   }
   refuse("the URL names no database that this tool knows");

@@ -1,4 +1,4 @@
-// Where `outbox bench` writes: a schema, a database or a file of its own, which it makes and drops.
+// Where `outbox bench` writes: a schema, a database, an outbox or a file of its own, which it makes and drops.
 #pragma once
 
 #include <chrono>

@@ -77,11 +77,15 @@ std::size_t help_width() {
   return known ? std::clamp<std::size_t>(size.ws_col, 60, 100) : 100;
 }
 
-// Access that the server refuses: PostgreSQL's and MariaDB's codes.
+// Access that the server refuses: PostgreSQL's and MariaDB's codes, and what MariaDB and Redis say. Versions of Redis
+// have different words for a script that does what its user may not.
 bool is_permission(outbox::error const& e) {
   static constexpr std::string_view states[] = {"42501", "28000", "28P01"};
+  static constexpr std::string_view words[] = {"denied",    "NOPERM",      "NOAUTH",
+                                               "WRONGPASS", "ACL failure", "The user executing the script can't"};
+  std::string_view const said = e.what();
   return std::ranges::find(states, e.sqlstate()) != std::end(states) ||
-         std::string_view{e.what()}.find("denied") != std::string_view::npos;
+         std::ranges::any_of(words, [&](std::string_view w) { return said.find(w) != std::string_view::npos; });
 }
 
 void complain(std::string const& verb, std::string const& what, std::string const& hint = {}) {

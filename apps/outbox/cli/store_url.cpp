@@ -14,12 +14,13 @@ database_kind kind_of(std::string_view scheme, std::string const& purpose) {
   if (scheme == "sqlite") return database_kind::sqlite;
   if (scheme == "postgresql" || scheme == "postgres") return database_kind::postgres;
   if (scheme == "mysql" || scheme == "mariadb") return database_kind::mysql;
+  if (scheme == "redis" || scheme == "rediss") return database_kind::redis;
   if (scheme == "memory") {
     refuse("memory: is no database: it ends with its process, and " + purpose + " has nothing to do there",
-           "Name one with sqlite:FILE, postgresql://… or mysql://…");
+           "Name one with sqlite:FILE, postgresql://…, mysql://… or redis://…");
   }
   // What stands there is not shown: it may be a part of a password.
-  refuse("the URL has no scheme that this tool knows", "Write sqlite:FILE, postgresql://… or mysql://…");
+  refuse("the URL has no scheme that this tool knows", "Write sqlite:FILE, postgresql://…, mysql://… or redis://…");
 }
 
 // "%41" is A. What is no such code stays as it is: the client library complains about it.
@@ -93,5 +94,7 @@ std::string store_url::database_in_path() const {
   auto const slash = rest.find('/');
   return slash == std::string_view::npos ? "" : decoded(rest.substr(slash + 1));
 }
+
+std::string store_url::outbox_name() const { return decoded(parameter("name", "outbox")); }
 
 }  // namespace outbox_tool

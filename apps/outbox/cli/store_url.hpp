@@ -7,7 +7,7 @@
 
 namespace outbox_tool {
 
-enum class database_kind { sqlite, postgres, mysql };
+enum class database_kind { sqlite, postgres, mysql, redis };
 
 /// A URL as `outbox::open_store` takes it.
 struct store_url {
@@ -25,8 +25,11 @@ struct store_url {
   /// The URL again.
   [[nodiscard]] std::string text() const;
 
-  /// The database that the path of a MariaDB or MySQL URL names; empty if it names none.
+  /// The database that the path of a MariaDB, MySQL or Redis URL names; empty if it names none.
   [[nodiscard]] std::string database_in_path() const;
+
+  /// The name of an outbox on Redis, decoded.
+  [[nodiscard]] std::string outbox_name() const;
 };
 
 }  // namespace outbox_tool

@@ -34,7 +34,8 @@ std::string problem_of(outbox::schema_state const& s) {
 }  // namespace
 
 void target_options::add_to(CLI::App& verb) {
-  verb.add_option("--db", db, "the table's database: sqlite:FILE, postgresql://…, mysql://…; or the variable OUTBOX_DB")
+  verb.add_option("--db", db,
+                  "the table's database: sqlite:FILE, postgresql://…, mysql://…, redis://…; or the variable OUTBOX_DB")
       ->type_name("URL")
       ->group("Table");
   verb.add_option("--config", config, "a configuration of the relay instead; or the variable OUTBOX_CONFIG")

@@ -66,8 +66,7 @@ class existing_place {
       place_.create();
     } catch (outbox::error const& e) {
       if (e.transient()) drop();  // the answer was lost: it may have been made
-      bool const forbidden = e.sqlstate() == "42501" || std::string_view{e.what()}.find("denied") != std::string::npos;
-      if (!forbidden) throw;
+      if (status_of(e) != exit_permission) throw;
       cannot_make(place_, e.what(), true);
     } catch (std::system_error const& e) {
       cannot_make(place_, e.code().message(), e.code() == std::errc::permission_denied);
@@ -245,8 +244,10 @@ void add_bench(command_tree& tree) {
            "writes on one connection and on several, delivery right after the commit, delivery of what waits in the "
            "table, and the smallest statement beside them. It says what limits a figure where that can be told.\n\nIt "
            "works in a place of its own, which it asks about, makes and drops: a schema on PostgreSQL, a database on "
-           "MariaDB and MySQL, a file beside the database on SQLite. Your tables are not touched, but other programs "
-           "on the same database are slower meanwhile. The figures are of this machine and this moment: they promise "
+           "MariaDB and MySQL, an outbox on Redis, a file beside the database on SQLite. Your tables are not touched, "
+           "but "
+           "other programs on the same database are slower meanwhile. The figures are of this machine and this moment: "
+           "they promise "
            "nothing.",
        .examples = {{"outbox bench --db postgresql://bench@db1/shop", "half a minute, after a question"},
                     {"outbox bench --db sqlite:shop.db --time 10s --yes", "without a question"},

@@ -1,4 +1,4 @@
-// `outbox grants`: the SQL that gives a user the rights of one role, and no others.
+// `outbox grants`: the SQL, or the rules of Redis, that give a user the rights of one role, and no others.
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +12,7 @@
 #include "cli/store_url.hpp"
 #include "cli/target.hpp"
 #include "cli/tool_error.hpp"
+#include "redis_rules.hpp"
 #include "verbs/verbs.hpp"
 
 namespace outbox_tool {
@@ -192,12 +193,50 @@ script for_sqlite(grants_options const& o) {
   return s;
 }
 
+// Three commands: the server refuses a rule about keys or channels of a user that may use all of them, and nothing of
+// that command takes effect then.
+script for_redis(grants_options const& o, store_url const& url) {
+  constexpr std::size_t longest_name = 128, longest_outbox = 400;
+  check_name("--user", o.user, longest_name);
+  if (o.user.find(' ') != std::string::npos) refuse("--user has a space in it, and names of Redis have none");
+  if (!o.host.empty()) refuse("--host is for MariaDB and MySQL: Redis does not ask from where a user comes");
+  auto const name = url.outbox_name();
+  check_name("the name of the outbox", name, longest_outbox);
+  auto const database = url.database_in_path();
+  auto const rules = redis_rules_of(o.role, name, !database.empty() && database != "0");
+  auto const user = "ACL SETUSER " + cli_word(o.user);
+  script s;
+  s.about = {"Run this with redis-cli. It adds to what the user has, and makes a user that is not there."};
+  for (auto const* const part : {&rules.commands, &rules.keys, &rules.channels}) {
+    if (part->empty()) continue;
+    auto statement = user;
+    for (auto const& rule : *part) statement += " " + cli_word(rule);
+    s.statements.push_back(std::move(statement));
+  }
+  s.notes = {"A user that was made now has no password and is off: " + user + " on >PASSWORD"};
+  if (!rules.channels.empty()) {
+    s.notes.emplace_back("On Redis 6.2 a new user may use every channel, and the rule for one is refused: run " + user +
+                         " resetchannels first.");
+  }
+  if (o.role == "writer") s.notes.push_back("With outbox.replicas it needs this too: " + user + " +wait");
+  s.notes.emplace_back("Keep it over a restart: ACL SAVE, or CONFIG REWRITE if the server has no aclfile.");
+  return s;
+}
+
 std::string text_of(script const& s, std::string const& role) {
   std::string text = "-- " + sentence_of(role) + "\n";
   for (auto const& line : s.about) text += "-- " + line + "\n";
   for (auto const& statement : s.statements) text += statement + ";\n";
   for (auto const& line : s.notes) text += "-- " + line + "\n";
   return text;
+}
+
+// redis-cli knows no comments: what is not a command goes to standard error.
+void print_for_redis(console& to, script const& s, std::string const& role) {
+  to.say(sentence_of(role));
+  for (auto const& line : s.about) to.say(line);
+  for (auto const& statement : s.statements) to.out(statement + "\n");
+  for (auto const& line : s.notes) to.say(line);
 }
 
 int run(grants_options const& o) {
@@ -208,8 +247,10 @@ int run(grants_options const& o) {
            "A node needs SELECT, UPDATE and, if it writes, INSERT on it.");
   }
   auto const url = store_url::parse(from.url(), "grants");
+  bool const redis = url.kind == database_kind::redis;
   auto const s = url.kind == database_kind::sqlite     ? for_sqlite(o)
                  : url.kind == database_kind::postgres ? for_postgres(o, url)
+                 : redis                               ? for_redis(o, url)
                                                        : for_mysql(o, url);
   if (to.chosen() == form::json) {
     to.document({{"role", o.role},
@@ -217,11 +258,16 @@ int run(grants_options const& o) {
                  {"database", from.shown()},
                  {"statements", s.statements},
                  {"notes", s.notes}});
+  } else if (redis) {
+    print_for_redis(to, s, o.role);
   } else {
     to.out(text_of(s, o.role));
   }
   to.flush();
-  if (!s.statements.empty()) to.say("Nothing was changed: this is SQL to look at and to run.");
+  if (!s.statements.empty()) {
+    to.say(std::string{"Nothing was changed: "} + (redis ? "these are commands" : "this is SQL") +
+           " to look at and to run.");
+  }
   return exit_good;
 }
 
@@ -231,18 +277,20 @@ void add_grants(command_tree& tree) {
   auto const o = std::make_shared<grants_options>();
   auto& verb = tree.add(
       "grants",
-      {.summary = "print the SQL that gives a user the rights of one role, and no others",
+      {.summary = "print what gives a user the rights of one role, and no others: SQL, or rules of Redis",
        .details =
            "The roles: writer, a program that only writes events in its own transactions; dispatcher, a node or a "
            "relay; operator, a person who replays, cancels, purges and pauses with this tool; reader, for status, "
            "list, doctor and the other verbs that only read; owner, which runs migrate. A program that writes and "
            "delivers as one user needs two of them.\n\nIt changes nothing, and creates no user. It connects only "
-           "if the URL of PostgreSQL does not name the schema (outbox.schema). SQLite has no roles: for it the verb "
-           "explains the modes of files.",
+           "if the URL of PostgreSQL does not name the schema (outbox.schema). For Redis it prints commands ACL "
+           "SETUSER. "
+           "SQLite has no roles: for it the verb explains the modes of files.",
        .examples = {{"outbox grants dispatcher --user relay --db 'postgresql://db1/shop?outbox.schema=shop'",
                      "for a relay"},
                     {"outbox grants writer --user shop --host '10.%' --db mysql://db1/shop | mariadb -h db1 -u root",
                      "and run it"},
+                    {"outbox grants writer --user shop --db redis://db1 | redis-cli -h db1", "the same on Redis"},
                     {"outbox grants reader --user monitor --config /etc/outbox/relay.toml", "for monitoring"}}},
       [o] { return run(*o); });
   verb.add_option("role", o->role, "what the user does")

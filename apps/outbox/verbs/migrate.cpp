@@ -58,6 +58,9 @@ int print_sql(console& to, schema_state const& s) {
     throw tool_error{exit_schema, "the SQL to adopt a table of another program depends on its columns",
                      "outbox migrate up adopts it."};
   }
+  if (s.sql.empty() && s.found != schema_state::kind::current && s.found != schema_state::kind::newer) {
+    throw tool_error{exit_usage, "this database is not made by SQL", "outbox migrate up creates the outbox."};
+  }
   if (s.sql.empty()) to.say("There is nothing to do.");
   to.out(s.sql);
   to.flush();
@@ -110,7 +113,8 @@ void add_migrate(command_tree& tree) {
        .details =
            "`up` creates the table and its companions, upgrades an older schema, or adopts a table that was made "
            "by the plain outbox DDL, with its rows. Programs may write meanwhile. `status` only looks. With "
-           "--sql it changes nothing and prints the SQL, for a person who runs it.",
+           "--sql it changes nothing and prints the SQL, for a person who runs it. On Redis `up` creates the outbox, "
+           "and there is no SQL.",
        .examples = {{"outbox migrate up --db postgresql://owner@db1/shop", "create or upgrade"},
                     {"outbox migrate status --db sqlite:shop.db", "which schema is there?"},
                     {"outbox migrate --sql --db mysql://owner@db1/shop > schema.sql", "for review"}},

@@ -10,6 +10,11 @@
 #include "mysql/url.hpp"
 #include "support/mysql_database.hpp"
 #endif
+#ifdef OUTBOX_HAS_REDIS
+#include <outbox/redis.hpp>
+
+#include "support/redis_server.hpp"
+#endif
 
 namespace outbox {
 namespace {
@@ -101,6 +106,47 @@ TEST_F(RelayOnMysql, RowsThatTheMariadbClientInsertsArrive) {
          "MYSQL_PWD='" + at.password + "' mariadb --no-defaults --protocol=TCP -h " + at.host + " -P " +
              std::to_string(at.port) + " -u " + at.user + " " + db.database(),
          [&] { return db.ask("SELECT count(*) FROM " + db.table() + " WHERE status = 1") == "2"; });
+}
+#endif
+
+#ifdef OUTBOX_HAS_REDIS
+using RelayOnRedis = relay_on_a_server;
+
+// The script is what a program in any language sends.
+TEST_F(RelayOnRedis, EventsThatRedisCliWritesByAScriptArrive) {
+  redis_server server;
+  write_config_for(server.url() + "?outbox.name=shop&outbox.done_rows=keep");
+  auto const pid = start();
+  ASSERT_TRUE(eventually([&] { return ready(); })) << log();
+  std::ofstream{dir / "write.lua"} << redis::write_script()
+                                   << "outbox.write(KEYS[1], {id = 'by-hand-1', type = 'order.placed', payload = "
+                                      "'{\"name\":\"O.Brien\"}'})\n"
+                                      "return outbox.write(KEYS[1], {id = 'by-hand-2', type = 'order.placed', payload "
+                                      "= '{}', aggregate_type = 'order', aggregate_id = '42'})\n";
+  auto const client = "redis-cli -s " + server.socket() + " --eval " + (dir / "write.lua") + " '{shop}:'";
+  auto const e = run(client);
+  ASSERT_EQ(e.status, 0) << e.out;
+  EXPECT_EQ(e.out, "2\n") << "the number of the second event";
+  EXPECT_TRUE(eventually([&] { return server.ask({"ZCARD", "{shop}:done"}) == "2"; })) << log();
+  EXPECT_THAT(run(client).out, HasSubstr("OUTBOX_DUPLICATE by-hand-1"));
+  EXPECT_EQ(end(pid, SIGTERM), 0) << log();
+  EXPECT_THAT(published(), ElementsAre(Pair("by-hand-1", 1), Pair("by-hand-2", 1)));
+  EXPECT_EQ(run("grep -c '\"payload\":{\"name\":\"O.Brien\"}' " + lines_file()).out, "1\n");
+}
+
+TEST_F(RelayOnRedis, AServerThatIsAwayIsReportedAndTheRelayGoesOnWhenItIsBack) {
+  redis_server server;
+  write_config_for(server.url() + "?outbox.timeout=500");
+  auto const pid = start();
+  ASSERT_TRUE(eventually([&] { return ready(); })) << log();
+  server.kill_hard();
+  EXPECT_TRUE(eventually([&] { return !ready(); })) << log();
+  server.start();
+  EXPECT_TRUE(eventually([&] { return ready(); })) << log();
+  auto const store = redis::open(server.url(), {.log = nullptr});
+  writer_only({.store = store, .log = nullptr}).writer().write(no_transaction, "t", "{}", {.id = "later"});
+  EXPECT_TRUE(eventually([&] { return published().contains("later"); })) << log();
+  EXPECT_EQ(end(pid, SIGTERM), 0) << log();
 }
 #endif
 

@@ -39,6 +39,10 @@ bool is_there(tool_on_mysql& db, std::string const& place) {
 }
 #endif
 
+#ifdef OUTBOX_HAS_REDIS
+bool is_there(tool_on_redis& db, std::string const& place) { return !db.keys("{" + place + "}*").empty(); }
+#endif
+
 std::uint64_t sum_of(nlohmann::json const& histogram) {
   std::uint64_t sum = 0;
   auto const& all = histogram.at("buckets");

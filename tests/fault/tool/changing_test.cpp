@@ -11,14 +11,31 @@ using ::testing::IsEmpty;
 template <class Database>
 class Changing : public verb_fixture<Database> {
  protected:
-  // Rows of one type with numbers for ids, inserted by SQL as another program would.
-  void put_many(int rows, int status) {
+  // Dead rows of one type with numbers for ids, inserted by SQL as another program would.
+  void put_many_dead(int rows) {
     static_cast<void>(this->store());
+    if constexpr (requires { this->db.table(); }) {
+      insert_dead(rows);
+    } else {
+      write_dead(rows);
+    }
+  }
+
+ private:
+  void write_dead(int rows) {
+    for (int i = 0; i < rows; ++i) this->put("m" + std::to_string(i), "many");
+    auto const reply = this->store().claim({.token = "t/many", .limit = 100, .lease = 30s});
+    for (auto const& r : reply.rows) {
+      spi::settlement const s{.row = r.handle, .outcome = spi::outcome::dead};
+      EXPECT_TRUE(this->store().settle(std::span{&s, 1}).applied.at(0));
+    }
+  }
+
+  void insert_dead(int rows) {
     auto const at = std::string{"'2026-01-01 00:00:00.000000'"};
     std::string values;
     for (int i = 0; i < rows; ++i) {
-      values += (i == 0 ? "" : ", ") + ("('m" + std::to_string(i)) + "', 'many', '{}', " + at + ", " + at + ", " +
-                std::to_string(status) + ")";
+      values += (i == 0 ? "" : ", ") + ("('m" + std::to_string(i)) + "', 'many', '{}', " + at + ", " + at + ", 3)";
     }
     this->db.execute("INSERT INTO " + this->db.table() +
                      " (event_id, event_type, payload, available_at, created_at, status) VALUES " + values);
@@ -91,7 +108,7 @@ TYPED_TEST(Changing, PurgeDeletesEndedRowsOnly) {
 }
 
 TYPED_TEST(Changing, ALimitAndBatchesAreKept) {
-  this->put_many(25, 3);
+  this->put_many_dead(25);
   EXPECT_EQ(this->run("replay", {"--type", "many", "--yes", "--limit", "12", "--batch", "5"}).out, "12\n");
   EXPECT_EQ(this->store().count({.statuses = {event_status::dead}}, 100), 13U);
   EXPECT_EQ(this->run("replay", {"--type", "many", "--yes", "--batch", "5"}).out, "13\n");
@@ -101,7 +118,7 @@ TYPED_TEST(Changing, ALimitAndBatchesAreKept) {
 }
 
 TYPED_TEST(Changing, AnInterruptedChangeStopsAtABatchAndGoesOnLater) {
-  this->put_many(40, 3);
+  this->put_many_dead(40);
   running_tool slow{{"replay", "--db", this->db.url(), "--all", "--yes", "--batch", "1", "--rate", "1"}};
   ASSERT_TRUE(eventually([&] { return this->store().count({.statuses = {event_status::created}}, 100) > 0; }));
   slow.signal(SIGINT);

@@ -81,9 +81,7 @@ TYPED_TEST(ToolDoctor, ATableThatIsNotThereIsAFindingWithTheFix) {
 
 TYPED_TEST(ToolDoctor, ANewerSchemaIsAFinding) {
   static_cast<void>(this->store());
-  auto meta = this->db.table();
-  meta.replace(meta.find("outbox_event"), std::string{"outbox_event"}.size(), "outbox_meta");
-  this->db.execute("UPDATE " + meta + " SET value = '99' WHERE name IN ('schema_version', 'oldest_library')");
+  make_newer(this->db);
   auto const r = this->run("doctor", {"--json"});
   EXPECT_EQ(r.status, 5) << r.err;
   auto const f = finding_in(nlohmann::json::parse(r.out), "schema_version");

@@ -1,4 +1,5 @@
-// Databases for black-box tests of the tool: each has a URL, a store of the test's own, and SQL of another program.
+// Databases for black-box tests of the tool: each has a URL, transactions of the test's own, and, but for Redis, SQL of
+// another program.
 #pragma once
 
 #include <outbox/open_store.hpp>
@@ -7,6 +8,14 @@
 #include <outbox/sqlite.hpp>
 #include <string>
 
+#ifdef OUTBOX_HAS_REDIS
+#include <unistd.h>
+
+#include <atomic>
+#include <outbox/redis.hpp>
+
+#include "support/redis_server.hpp"
+#endif
 #include "support/temporary_directory.hpp"
 #ifdef OUTBOX_HAS_POSTGRES
 #include "support/postgres_database.hpp"
@@ -85,6 +94,65 @@ class tool_on_mysql {
 };
 #endif
 
+#ifdef OUTBOX_HAS_REDIS
+/// An outbox of its own on the shared server. Rows of delivered events stay, as on the other databases.
+class tool_on_redis {
+ public:
+  static constexpr char const* name = "redis";
+  tool_on_redis() = default;
+  tool_on_redis(tool_on_redis const&) = delete;
+  tool_on_redis& operator=(tool_on_redis const&) = delete;
+  ~tool_on_redis() {
+    try {
+      for (auto const& key : keys("{" + outbox_ + "}:*")) connection_.command("UNLINK", key);
+    } catch (std::exception const&) {  // a server that is gone has no keys
+    }
+  }
+
+  [[nodiscard]] std::string url() const {
+    auto const server = redis_server::shared().url();
+    return server + (server.find('?') == std::string::npos ? "?" : "&") + "outbox.name=" + outbox_ +
+           "&outbox.done_rows=keep";
+  }
+  [[nodiscard]] std::string key(std::string const& which) const { return "{" + outbox_ + "}:" + which; }
+  template <class... Words>
+  redis::value command(Words const&... words) {
+    return connection_.command(words...);
+  }
+  std::vector<std::string> keys(std::string const& pattern) {
+    std::vector<std::string> all;
+    for (auto const& k : connection_.command("KEYS", pattern).elements) all.push_back(k.text);
+    return all;
+  }
+
+  template <class F>
+  void transact(F&& f) {
+    redis::transaction tx{connection_};
+    f(tx);
+    tx.commit();
+  }
+
+ private:
+  static std::string new_name() {
+    static std::atomic<int> cases{0};
+    return "tool-" + std::to_string(::getpid()) + "-" + std::to_string(++cases);
+  }
+  std::string outbox_ = new_name();
+  redis::connection connection_{redis_server::shared().url()};
+};
+#endif
+
+/// Leaves the outbox as a newer library does, which an older one must not touch.
+template <class Database>
+void make_newer(Database& db) {
+  auto meta = db.table();
+  meta.replace(meta.find("outbox_event"), std::string{"outbox_event"}.size(), "outbox_meta");
+  db.execute("UPDATE " + meta + " SET value = '99' WHERE name IN ('schema_version', 'oldest_library')");
+}
+#ifdef OUTBOX_HAS_REDIS
+inline void make_newer(tool_on_redis& db) { db.command("HSET", db.key("meta"), "version", 99, "oldest_library", 99); }
+#endif
+
 using tool_databases = ::testing::Types<tool_on_sqlite
 #ifdef OUTBOX_HAS_POSTGRES
                                         ,
@@ -93,6 +161,10 @@ using tool_databases = ::testing::Types<tool_on_sqlite
 #ifdef OUTBOX_HAS_MYSQL
                                         ,
                                         tool_on_mysql
+#endif
+#ifdef OUTBOX_HAS_REDIS
+                                        ,
+                                        tool_on_redis
 #endif
                                         >;
 
