@@ -48,9 +48,9 @@ std::string pattern_of(std::string const& name) {
 }
 
 std::vector<std::string_view> commands_of(std::string_view role) {
-  if (role == "writer") return {to_run_scripts, to_open, to_create, to_hear, to_insert, to_join};
+  if (role == "writer") return {to_run_scripts, to_open, to_hear, to_insert, to_join};
   if (role == "dispatcher") {
-    return {to_run_scripts, to_open, to_create, to_hear, to_read, to_change, to_lock_and_report};
+    return {to_run_scripts, to_open, to_hear, to_read, to_change, to_lock_and_report};
   }
   if (role == "operator") return {to_run_scripts, to_open, to_hear, to_read, to_change, to_audit, to_diagnose};
   if (role == "reader") return {to_run_scripts, to_open, to_read, to_diagnose};

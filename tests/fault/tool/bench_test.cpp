@@ -287,5 +287,42 @@ TEST(BenchOnMysql, WithoutTheRightToMakeThePlaceItSaysWhichIsMissing) {
 }
 #endif
 
+#ifdef OUTBOX_HAS_REDIS
+/// A server of its own: users belong to a whole server.
+class BenchOnRedis : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::string url() const {
+    auto text = server.url();
+    return text.insert(text.find("://") + 3, "bench:pw@");
+  }
+  redis_server server;
+};
+
+TEST_F(BenchOnRedis, WithoutTheRightToMakeThePlaceItSaysWhichIsMissing) {
+  server.ask({"ACL", "SETUSER", "bench", "on", ">pw", "+@all", "~other:*"});
+  auto const r = run_tool({"bench", "--db", url(), "--time", "1s", "--yes"});
+  EXPECT_EQ(r.status, 6) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("ACL SETUSER … ~{outbox_bench_* &{outbox_bench_* +@all"));
+  server.ask({"ACL", "SETUSER", "bench", "~{outbox_bench_*", "&{outbox_bench_*"});
+  EXPECT_EQ(run_tool({"bench", "--db", url(), "--time", "1s", "--yes"}).status, 0) << "that was enough";
+  EXPECT_EQ(server.ask({"DBSIZE"}), "0");
+}
+
+TEST_F(BenchOnRedis, IfItIsKilledThePrintedCommandDropsThePlace) {
+  server.ask({"ACL", "SETUSER", "bench", "on", ">pw", "+@all", "~*", "&*"});
+  running_tool tool{{"bench", "--db", url(), "--time", "10min", "--yes"}};
+  ASSERT_TRUE(eventually([&] { return tool.err().find("writes on one connection") != std::string::npos; }));
+  ASSERT_TRUE(eventually([&] { return server.ask({"DBSIZE"}) != "0"; }));
+  tool.signal(SIGKILL);
+  auto const r = tool.wait();
+  std::smatch command;
+  ASSERT_TRUE(std::regex_search(r.err, command, std::regex{"this drops it: (.*UNLINK)"})) << r.err;
+  server.ask({"SET", "mine", "1"});
+  auto const local = std::regex_replace(command.str(1), std::regex{"redis-cli"}, "redis-cli -s " + server.socket());
+  ASSERT_EQ(std::system((local + " > /dev/null").c_str()), 0) << local;
+  EXPECT_EQ(server.ask({"KEYS", "*"}), "mine");
+}
+#endif
+
 }  // namespace
 }  // namespace outbox

@@ -259,5 +259,34 @@ TEST(ToolDoctorWithoutServer, ADatabaseThatDoesNotAnswerIsAFindingAndAStatus) {
 }
 #endif
 
+#ifdef OUTBOX_HAS_REDIS
+// No node would start there, so the tool must be able to say why.
+TEST(ToolDoctorOnRedis, AServerThatEvictsKeysIsAProblem) {
+  redis_server server;
+  EXPECT_EQ(migrate_store(server.url()).change, migration::kind::created);
+  server.ask({"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"});
+  auto const r = run_tool({"doctor", "--json", "--db", server.url()});
+  EXPECT_EQ(r.status, 1) << r.err;
+  auto const f = finding_in(nlohmann::json::parse(r.out), "eviction");
+  EXPECT_EQ(f.at("level"), "problem") << r.out;
+  EXPECT_EQ(f.at("fix"), "CONFIG SET maxmemory-policy noeviction");
+}
+
+TEST(ToolDoctorOnRedis, AReplicaIsAProblem) {
+  redis_server const primary;
+  EXPECT_EQ(migrate_store(primary.url()).change, migration::kind::created);
+  redis_server const replica{{.replica_of = primary.port()}};
+  auto const r = run_tool({"doctor", "--json", "--db", replica.url()});
+  EXPECT_EQ(r.status, 1) << r.err;
+  EXPECT_EQ(finding_in(nlohmann::json::parse(r.out), "read_only_server").at("level"), "problem") << r.out;
+  for (auto const& verb :
+       std::vector<std::vector<std::string>>{{"migrate", "status"}, {"list"}, {"audit"}, {"nodes"}}) {
+    auto arguments = verb;
+    arguments.insert(arguments.end(), {"--db", replica.url()});
+    EXPECT_EQ(run_tool(arguments).status, 0) << verb.front() << " only reads";
+  }
+}
+#endif
+
 }  // namespace
 }  // namespace outbox

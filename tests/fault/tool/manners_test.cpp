@@ -140,6 +140,7 @@ TEST_F(Manners, APasswordIsNeverShown) {
   for (std::string const& url :
        {"postgresql://u:geheim@127.0.0.1:" + port + "/x",
         "postgresql://127.0.0.1:" + port + "/x?user=u&password=geheim", "mysql://u:geheim@127.0.0.1:" + port + "/x",
+        "redis://u:geheim@127.0.0.1:" + port, "rediss://:geheim@127.0.0.1:" + port + "/0?outbox.name=x",
         std::string{"oracle://u:geheim@h/x"}, std::string{"postgresql://u:ge/heim@127.0.0.1/geheim"}}) {
     for (std::string const verb : {"status", "list", "migrate", "replay"}) {
       for (auto const& how : {std::vector<std::string>{verb, "--all", "--json", "--db", url}, {verb}}) {
