@@ -134,7 +134,7 @@ std::vector<spi::error_group> redis_store::errors(event_filter const& filter, st
   return found;
 }
 
-// The rows that match are looked up first, and changed by their ids: a row that somebody else changed meanwhile is
+// The rows that match are looked up first, and changed by their ids: a row that another program changed meanwhile is
 // left.
 std::size_t redis_store::change_rows(std::string_view verb, std::string_view reason, event_filter filter,
                                      std::vector<event_status> const& possible, std::size_t limit) {

@@ -1,4 +1,4 @@
-// The store on Redis. Every change is one script, so it is atomic without a transaction of the caller's.
+// The store on Redis. Every change is one script, so it is atomic without the caller's transaction.
 #pragma once
 
 #include <functional>

@@ -483,8 +483,8 @@ TEST(Docs, EveryVerbOfTheToolIsOnItsPage) {
 TEST(Docs, EveryCheckOfTheDoctorIsOnItsPage) {
   std::set<std::string> codes;
   std::regex const made{R"re(\{(?:on\.)?found,\s*"([a-z_]+)",)re"};
-  for (auto const* const folder : {"src", "apps"}) {
-    for (auto const& file : files_below(root() / folder, {".cpp"})) {
+  for (auto const* const folder : {"src", "apps", "include/outbox/spi"}) {
+    for (auto const& file : files_below(root() / folder, {".cpp", ".hpp"})) {
       std::string text;
       for (auto const& line : lines_of(file)) text += line + "\n";
       for (std::sregex_iterator at{text.begin(), text.end(), made}, end; at != end; ++at) codes.insert(at->str(1));
