@@ -4,9 +4,9 @@
 #include <map>
 #include <outbox/error.hpp>
 #include <outbox/spi/check.hpp>
-#include <set>
 
 #include "core/base/planted.hpp"
+#include "core/events/error_groups.hpp"
 #include "core/events/names_check.hpp"
 #include "memory/database.hpp"
 #include "memory/rows.hpp"
@@ -88,28 +88,9 @@ std::uint64_t database::count(event_filter const& filter, std::uint64_t up_to) {
 
 std::vector<spi::error_group> database::errors(event_filter const& filter, std::size_t limit) {
   std::lock_guard const lock{mutex_};
-  std::map<std::string, std::pair<spi::error_group, std::set<std::string>>> groups;
-  auto const with_error = [](row_view const& r) { return !r.last_error.empty(); };
-  for (auto const seq : select(filter, SIZE_MAX, with_error)) {
-    auto const& r = rows_.at(seq);
-    auto& [g, types] = groups[r.last_error];
-    auto const at = r.done_at.value_or(r.inserted_at);
-    g.error = r.last_error;
-    ++g.rows;
-    g.dead += r.status == event_status::dead ? 1U : 0U;
-    g.first = std::min(g.first.value_or(at), at);
-    g.last = std::max(g.last.value_or(at), at);
-    g.id = g.id.empty() ? r.event.id() : std::min(g.id, r.event.id());
-    types.insert(r.event.type());
-    g.event_type = *types.begin();
-    g.event_types = types.size();
-  }
-  std::vector<spi::error_group> found;
-  found.reserve(groups.size());
-  for (auto& [text, g] : groups) found.push_back(std::move(g.first));
-  std::ranges::stable_sort(found, std::greater{}, &spi::error_group::rows);
-  if (found.size() > limit) found.resize(limit);
-  return found;
+  core::error_groups groups;
+  for (auto const seq : select(filter, SIZE_MAX, [](row_view const&) { return true; })) groups.add(rows_.at(seq));
+  return std::move(groups).most_frequent(limit);
 }
 
 std::size_t database::cancel(event_filter const& filter, std::string_view reason, std::size_t limit) {

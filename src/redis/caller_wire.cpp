@@ -30,6 +30,7 @@ hiredis_wire::hiredis_wire(redisContext* c) : context_{c} {
 }
 
 void hiredis_wire::add(words command) {
+  check_size(command);
   std::vector<char const*> texts;
   std::vector<std::size_t> sizes;
   for (auto const& w : command) {

@@ -44,8 +44,8 @@ bool leased_lock::renew() {
 }
 
 std::size_t leased_lock::expire_others() {
-  return in_pieces([&](std::int64_t passed) {
-    arguments const args{"expire", incarnation_, fence_, piece, passed};
+  return in_pieces([&](std::string const& last, std::string const& score) {
+    arguments const args{"expire", incarnation_, fence_, piece, last, score};
     auto a = server_->run(all_scripts().lock, args, "cannot end the leases of other nodes");
     if (a[0].number() >= 0) return a;
     until_ = steady_time{};

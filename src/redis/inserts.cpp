@@ -56,24 +56,25 @@ insert_queue::group& insert_queue::group_of(redis_store& to) {
   added.prefix = prefix;
   added.identity = to.identity();
   added.replicas = to.replicas();
+  added.timeout = to.place().timeout();
   return added;
 }
 
 void insert_queue::add(redis_store& to, std::span<spi::insertion const> rows,
                        std::shared_ptr<spi::insert_receipt> const& receipt) {
   auto& g = group_of(to);
-  auto ids = g.ids;
+  std::set<std::string> ids;
   arguments fresh;
   std::vector<std::string> guarded;
   for (auto const& r : rows) {
     auto const& id = r.event->id();
-    if (!ids.insert(id).second) {
+    if (g.ids.contains(id) || !ids.insert(id).second) {
       throw error{errc::duplicate_event, "event id '" + id + "' is in the transaction already"};
     }
     add_row(fresh, r);
     if (!r.event->record().made_id) guarded.push_back(g.prefix + "event:" + id);
   }
-  g.ids = std::move(ids);
+  g.ids.merge(ids);
   std::ranges::move(fresh.words(), std::back_inserter(g.rows.words()));
   std::ranges::move(guarded, std::back_inserter(g.guarded));
   g.count += rows.size();

@@ -1,6 +1,7 @@
 // Events on their way into Redis: those of one transaction until it is committed, and what the server answered.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <outbox/spi/enlisted.hpp>
 #include <outbox/spi/store.hpp>
@@ -37,13 +38,14 @@ class insert_queue {
 
   /// The events for one outbox: they are written by one script.
   struct group {
-    std::string prefix{};                ///< Of its keys.
-    std::string identity{};              ///< What the outbox calls itself.
-    std::size_t replicas = 0;            ///< How many must confirm.
-    arguments rows{};                    ///< As add_row() makes them.
-    std::size_t count = 0;               ///< Of rows.
-    std::set<std::string> ids{};         ///< Of the events.
-    std::vector<std::string> guarded{};  ///< Keys of events whose ids the application chose: they may be taken.
+    std::string prefix{};                 ///< Of its keys.
+    std::string identity{};               ///< What the outbox calls itself.
+    std::size_t replicas = 0;             ///< How many must confirm.
+    std::chrono::milliseconds timeout{};  ///< How long they may take.
+    arguments rows{};                     ///< As add_row() makes them.
+    std::size_t count = 0;                ///< Of rows.
+    std::set<std::string> ids{};          ///< Of the events.
+    std::vector<std::string> guarded{};   ///< Keys of events whose ids the application chose: they may be taken.
 
     struct part {
       std::shared_ptr<spi::insert_receipt> receipt;
@@ -59,9 +61,6 @@ class insert_queue {
   [[nodiscard]] std::vector<group> const& groups() const noexcept { return groups_; }
 
   spi::enlisted writes;
-
- protected:
-  void clear() noexcept { groups_.clear(); }
 
  private:
   /// Returns what the outbox with this prefix calls itself, as the caller's connection sees it.

@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kept_capacity = std::size_t{1} << 20U;
 
 void append(std::string& to, words command) {
+  check_size(command);
   assert(!command.empty() && command.size() <= std::numeric_limits<int>::max());
   std::vector<char const*> texts;
   std::vector<std::size_t> lengths;
@@ -34,6 +35,13 @@ void append(std::string& to, words command) {
 }
 
 }  // namespace
+
+void check_size(words command) {
+  constexpr std::size_t most = std::size_t{1} << 30U;
+  std::size_t size = 0;
+  for (auto const word : command) size += word.size();
+  if (size > most) throw error{errc::store_failure, "more than 1 GiB cannot be sent to Redis at once"};
+}
 
 // The bytes of both directions, and what is known about the connection.
 class link::stream {

@@ -78,6 +78,9 @@ class link {
   std::unique_ptr<stream> stream_;
 };
 
+/// Throws `error` (store_failure) if the command has more than 1 GiB: hiredis counts in an int, and servers refuse it.
+void check_size(words command);
+
 /// The error for an error that the server answered. `doing` begins its text: "cannot claim". Its code:
 ///
 /// - unavailable: OOM, LOADING, BUSY, MASTERDOWN, READONLY, MISCONF, NOREPLICAS, CLUSTERDOWN, TRYAGAIN, MOVED, ASK,

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <set>
 
 #include "core/base/text.hpp"
+#include "core/events/error_groups.hpp"
 #include "core/events/names_check.hpp"
 #include "redis/pieces.hpp"
 #include "redis/redis_store.hpp"
@@ -88,7 +88,6 @@ std::vector<row_view> redis_store::list(event_filter const& filter, spi::list_or
     found.push_back(read_row(a, malformed));
     return true;
   });
-  if (order == spi::list_order::newest_first && !filter.ids.empty()) std::ranges::reverse(found);
   return found;
 }
 
@@ -108,30 +107,13 @@ std::uint64_t redis_store::count(event_filter const& filter, std::uint64_t up_to
 }
 
 std::vector<spi::error_group> redis_store::errors(event_filter const& filter, std::size_t limit) {
-  std::map<std::string, std::pair<spi::error_group, std::set<std::string>>> groups;
+  core::error_groups groups;
   for_each(filter, "head", spi::list_order::oldest_first, UINT64_MAX, [&](answer_view a) {
     std::string malformed;
-    auto const r = read_row(a, malformed);
-    if (r.last_error.empty()) return true;
-    auto& [g, types] = groups[r.last_error];
-    auto const at = r.done_at.value_or(r.inserted_at);
-    g.error = r.last_error;
-    ++g.rows;
-    g.dead += r.status == event_status::dead ? 1U : 0U;
-    g.first = std::min(g.first.value_or(at), at);
-    g.last = std::max(g.last.value_or(at), at);
-    g.id = g.id.empty() ? r.event.id() : std::min(g.id, r.event.id());
-    types.insert(r.event.type());
-    g.event_type = *types.begin();
-    g.event_types = types.size();
+    groups.add(read_row(a, malformed));
     return true;
   });
-  std::vector<spi::error_group> found;
-  found.reserve(groups.size());
-  for (auto& [text, g] : groups) found.push_back(std::move(g.first));
-  std::ranges::stable_sort(found, std::greater{}, &spi::error_group::rows);
-  if (found.size() > limit) found.resize(limit);
-  return found;
+  return std::move(groups).most_frequent(limit);
 }
 
 // The rows that match are looked up first, and changed by their ids: a row that another program changed meanwhile is
@@ -251,7 +233,11 @@ std::vector<spi::event_type_counts> redis_store::event_types() {
 
 std::vector<spi::event_type_counts> redis_store::waiting_types(std::size_t rows) {
   counts_by_type types;
-  for (auto const* const set : {"due", "leased", "dead"}) count_types(set, rows, types);
+  count_types("due", rows, types);
+  std::uint64_t pending = 0;
+  for (auto const& [names, counts] : types) pending += counts.pending();
+  count_types("leased", rows - std::min<std::uint64_t>(rows, pending), types);
+  count_types("dead", rows, types);
   return as_list(types);
 }
 
@@ -307,13 +293,14 @@ spi::table_overview redis_store::overview(std::uint64_t limit) {
 
 std::vector<spi::parked_key> redis_store::parked_keys(std::size_t limit) {
   std::vector<spi::parked_key> parked;
-  for (std::size_t rank = 0; limit > 0; rank += piece) {
-    auto const a = read(all_scripts().look, arguments{"parked", rank, piece}, "cannot read parked keys");
+  constexpr std::size_t some = 100;  // of each, a hundred rows of its line are looked at
+  for (std::size_t rank = 0; limit > 0; rank += some) {
+    auto const a = read(all_scripts().look, arguments{"parked", rank, some}, "cannot read parked keys");
     for (std::size_t i = 0; i < a[1].size(); ++i) {
       auto const k = a[1][i];
       parked.push_back({std::string{k[0].text()}, std::string{k[1].text()}, instant_of(k[2]), count_of(k[3])});
     }
-    if (count_of(a[0]) < piece) break;
+    if (count_of(a[0]) < some) break;
   }
   std::ranges::sort(parked, {}, &spi::parked_key::key);
   if (parked.size() > limit) parked.resize(limit);

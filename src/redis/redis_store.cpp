@@ -53,6 +53,7 @@ enum claim_field : std::size_t {
   at_dead,
   at_rows,
   at_names,
+  at_looked_up_to,
 };
 
 // What is said again in each part of one claim.
@@ -87,7 +88,7 @@ void append(answer_view a, owner_token const& token, spi::claim_reply& reply) {
   reply.now = instant_of(a[at_now]).value_or(instant{});
   reply.more = a[at_more].number() == 1;
   reply.suspects_waiting = reply.suspects_waiting || a[at_suspects].number() == 1;
-  reply.next_due = instant_of(a[at_next_due]);
+  if (auto const next = instant_of(a[at_next_due])) reply.next_due = std::min(reply.next_due.value_or(*next), *next);
   if (auto const lag = instant_of(a[at_lag]); lag && (first || reply.oldest_lag == milliseconds{0})) {
     reply.oldest_lag = std::chrono::floor<milliseconds>(lag->time_since_epoch());
   }
@@ -167,7 +168,7 @@ void redis_store::insert_at_once(std::span<spi::insertion const> rows, spi::inse
         server_->run_and_wait(all_scripts().insert, args, "cannot write events", options_.replicas, confirmed, &sent);
     fill(receipt, a, rows.size());
   } catch (error const& e) {
-    if (!sent || !e.transient()) throw;
+    if (!sent) throw;
     throw error{errc::commit_in_doubt, std::string{"it is unknown whether the events were written: "} + e.what()};
   }
   check_replicas(confirmed, options_.replicas);
@@ -195,8 +196,9 @@ spi::claim_reply redis_store::claim(spi::claim_request const& request) {
     left_due += a[at_left_due].number();
     left_leased += a[at_left_leased].number();
     bytes -= std::min(bytes, static_cast<std::size_t>(a[at_bytes].number()));
-    if (reply.rows.size() >= request.limit) {
+    if (reply.rows.size() >= request.limit || looked + piece >= widest) {
       reply.more = true;
+      if (!first_left) last_seen = instant_of(a[at_looked_up_to]);  // the next claim goes on from there
       break;
     }
   }
@@ -239,8 +241,8 @@ std::vector<bool> redis_store::renew(std::span<spi::row_handle const> rows, mill
 
 std::size_t redis_store::release(std::span<owner_token const> tokens, milliseconds /*lease*/) {
   if (tokens.empty()) return 0;
-  return in_pieces([&](std::int64_t passed) {
-    arguments args{piece, passed};
+  return in_pieces([&](std::string const& last, std::string const& score) {
+    arguments args{piece, last, score};
     for (auto const& t : tokens) args.add(t);
     return change(all_scripts().release, args, "cannot release events");
   });

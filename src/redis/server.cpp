@@ -5,8 +5,9 @@
 namespace outbox::inline v0::redis {
 namespace {
 
-// A cluster that moves a slot may send a client on a few times.
-constexpr int most_moves = 5;
+// A cluster that moves a slot may send a client on a few times; and each connection of the pool that leads to the old
+// server says so once.
+constexpr std::size_t most_moves = 5;
 
 bool unknown_script(answer_view a) noexcept { return a.failed() && a.text().starts_with("NOSCRIPT"); }
 
@@ -16,6 +17,8 @@ bool is_modern(server_facts const& f) noexcept {
   return dot != std::string::npos && (dot > 1 || f.version[0] >= '7');
 }
 
+}  // namespace
+
 error error_of_script(answer_view a, std::string_view doing) {
   constexpr std::string_view duplicate = "OUTBOX_DUPLICATE ";
   auto const text = a.text();
@@ -23,8 +26,6 @@ error error_of_script(answer_view a, std::string_view doing) {
   auto const id = text.substr(duplicate.size());
   return error{errc::duplicate_event, "event id '" + std::string{id} + "' is in the outbox already"};
 }
-
-}  // namespace
 
 std::vector<std::string_view> script_command(script_text const& s, std::string_view prefix, arguments const& args,
                                              bool whole) {
@@ -38,14 +39,10 @@ std::vector<std::string_view> script_command(script_text const& s, std::string_v
   return command;
 }
 
-std::size_t wait_for_replicas(link& l, std::size_t replicas, milliseconds timeout) {
-  l.add({"WAIT", std::to_string(replicas), std::to_string(timeout.count() * 3 / 4)});
-  return static_cast<std::size_t>(l.next().number());
-}
-
 server::server(std::string const& url, std::string prefix, std::size_t connections, milliseconds timeout)
     : prefix_{std::move(prefix)},
       timeout_{timeout},
+      connections_{connections},
       where_{parse_url(url)},
       pool_{[this] { return std::make_unique<own_link>(where(), timeout_); }, connections, timeout} {}
 
@@ -59,7 +56,7 @@ std::unique_ptr<link> server::connect() const { return std::make_unique<link>(wh
 // A server that names another one has done nothing, so the command may be sent again.
 template <class F>
 answer server::on_link(F&& ask, std::string_view doing) {
-  for (int moves = 0;; ++moves) {
+  for (std::size_t moves = 0;; ++moves) {
     answer a{nullptr};
     pool_.with([&](own_link& l) {
       a = ask(l.line);
@@ -67,7 +64,7 @@ answer server::on_link(F&& ask, std::string_view doing) {
     });
     if (!a.failed()) return a;
     auto const next = moved_to(a, where());
-    if (!next || moves == most_moves) throw error_of_script(a, doing);
+    if (!next || moves == most_moves + connections_) throw error_of_script(a, doing);
     std::lock_guard const lock{mutex_};
     where_ = *next;
   }

@@ -68,6 +68,7 @@ class server {
 
   std::string const prefix_;
   milliseconds const timeout_;
+  std::size_t const connections_;
   mutable std::mutex mutex_;
   address where_;
   core::pool<own_link> pool_;
@@ -78,7 +79,14 @@ class server {
                                                            arguments const& args, bool whole);
 
 /// Waits until so many replicas have confirmed what was written on this connection, for three quarters of `timeout`:
-/// the server answers before the connection gives up. Returns how many have. Throws `error` like `link::next`.
-[[nodiscard]] std::size_t wait_for_replicas(link& l, std::size_t replicas, milliseconds timeout);
+/// the server answers before the connection gives up. Returns how many have. Throws `error` if the connection is lost.
+template <class Connection>
+[[nodiscard]] std::size_t wait_for_replicas(Connection& c, std::size_t replicas, milliseconds timeout) {
+  c.add({"WAIT", std::to_string(replicas), std::to_string(timeout.count() * 3 / 4)});
+  return static_cast<std::size_t>(c.next().number());
+}
+
+/// The error for an error that a script answered: `duplicate_event` if the script says so, else that of `error_of`.
+[[nodiscard]] error error_of_script(answer_view a, std::string_view doing);
 
 }  // namespace outbox::inline v0::redis

@@ -127,12 +127,15 @@ std::vector<value> transaction::state::send() {
   wire->add({"MULTI"});
   for (auto const& c : commands) wire->add(views(c));
   for (auto const& g : groups()) {
+    // A command that is refused while the memory is full. Scripts are not, so without it EXEC would carry out the
+    // application's commands, and the script would fail.
+    wire->add({"HINCRBY", g.prefix + "figures", "seq", "0"});
     auto const rows = g.whole();  // the whole text: a name that the server does not know would split the transaction
     wire->add(script_command(all_scripts().insert.old, g.prefix, rows, /*whole=*/true));
   }
   wire->add({"EXEC"});
   std::vector<answer> queued;
-  for (std::size_t i = 0; i < 1 + commands.size() + groups().size(); ++i) queued.push_back(wire->next());
+  for (std::size_t i = 0; i < 1 + commands.size() + 2 * groups().size(); ++i) queued.push_back(wire->next());
   auto const done = wire->next();
   watches = false;
   return read(queued, done);
@@ -152,26 +155,25 @@ std::vector<value> transaction::state::read(std::vector<answer> const& queued, a
   if (done.nil()) {
     refuse(error{errc::unavailable, "nothing took effect: another client changed a key that the transaction watches"});
   }
+  auto const written_by = [&](std::size_t i) { return done[commands.size() + 2 * i + 1]; };
   for (std::size_t i = 0; i < groups().size(); ++i) {
-    auto const written = done[commands.size() + i];
+    auto const written = written_by(i);
     if (!written.failed()) continue;
+    if (commands.empty() && groups().size() == 1) refuse(error_of_script(written, "nothing took effect"));
     auto const text = "the commands took effect, but the events were not written: " + std::string{written.text()};
     end(&spi::enlisted::committed_in_part);
     throw error{errc::store_failure, text};
   }
   std::vector<value> values;
   for (std::size_t i = 0; i < commands.size(); ++i) values.push_back(value_of(done[i]));
-  for (std::size_t i = 0; i < groups().size(); ++i) groups()[i].fill_receipts(done[commands.size() + i]);
+  for (std::size_t i = 0; i < groups().size(); ++i) groups()[i].fill_receipts(written_by(i));
   return values;
 }
 
 void transaction::state::wait_for_replicas() {
-  std::size_t wanted = 0;
-  for (auto const& g : groups()) wanted = std::max(wanted, g.replicas);
-  if (wanted == 0) return;
-  wire->add({"WAIT", std::to_string(wanted), "7500"});
-  auto const a = wire->next();
-  check_replicas(static_cast<std::size_t>(a.number()), wanted);
+  for (auto const& g : groups()) {
+    if (g.replicas > 0) check_replicas(redis::wait_for_replicas(*wire, g.replicas, g.timeout), g.replicas);
+  }
 }
 
 transaction::transaction(connection& c, std::initializer_list<std::string_view> watched)
@@ -226,6 +228,9 @@ std::vector<value> transaction::commit() {
     s.end(&spi::enlisted::in_doubt);
     if (e.in_doubt()) throw;
     throw error{errc::commit_in_doubt, std::string{"it is unknown whether the transaction took effect: "} + e.what()};
+  } catch (...) {
+    if (s.active) s.end(&spi::enlisted::in_doubt);
+    throw;
   }
   s.end(&spi::enlisted::committed);
   auto const failed = std::ranges::find(values, value::kind::failure, &value::what);
@@ -247,6 +252,7 @@ connection::connection(std::string const& url) : session_{std::make_unique<sessi
 connection::~connection() = default;
 
 value connection::run(std::span<word const> command) {
+  if (!session_->line().alive()) throw error{errc::unavailable, "the connection to Redis is broken"};
   std::vector<std::string_view> texts;
   for (auto const& w : command) texts.emplace_back(w.text());
   session_->add(texts);

@@ -94,9 +94,22 @@ milliseconds wake_line::until_next() const {
   return std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(pace_.next() - steady_clock::now()));
 }
 
+void wake_line::drain() noexcept {
+  char drained[64];
+  while (::read(wake_[0], drained, sizeof drained) > 0) {
+  }
+}
+
+// What is said meanwhile does not end it.
 void wake_line::pause(milliseconds at_most) {
-  ::pollfd end{wake_[0], POLLIN, 0};
-  ::poll(&end, 1, static_cast<int>(at_most.count()));
+  auto const end = steady_clock::now() + at_most;
+  while (!quit_) {
+    auto const left = std::chrono::ceil<milliseconds>(end - steady_clock::now());
+    if (left <= milliseconds{0}) return;
+    ::pollfd ring{wake_[0], POLLIN, 0};
+    ::poll(&ring, 1, static_cast<int>(left.count()));
+    drain();
+  }
 }
 
 void wake_line::reconnect() {
@@ -128,9 +141,7 @@ void wake_line::loop() noexcept {
   while (!quit_) {
     try {
       bool const heard = link_->wait(until_next(), wake_[0]);
-      char drained[64];
-      while (::read(wake_[0], drained, sizeof drained) > 0) {
-      }
+      drain();
       if (heard) hear();
       if (quit_) break;
       if (wanted_ && until_next() == milliseconds{0}) send();

@@ -45,6 +45,7 @@ class wake_line {
   void send_the_last() noexcept;
   void reconnect();
   void pause(milliseconds at_most);
+  void drain() noexcept;
   [[nodiscard]] milliseconds until_next() const;
   void remark(log_level level, std::string const& text) noexcept;
 

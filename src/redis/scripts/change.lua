@@ -9,6 +9,7 @@ function verbs.cancel(m, id, r)
   unplace(m, r.owner, r.blocked)
   bury(m, id, r.status, now)
   redis.call('HSET', row_of(id), 'last_error', ARGV[2])
+  if r.blocked == '1' then redis.call('HSET', row_of(id), 'blocked', '0') end
   return true
 end
 

@@ -32,6 +32,11 @@ end
 
 local function too_young(r) return skip_recent > 0 and r.inserted > now - skip_recent end
 
+local function note_young(r)
+  local grown = r.inserted + skip_recent
+  if not young or grown < young then young = grown end
+end
+
 local function take_row(r)
   local full = taken + #take >= limit or (taken + #take > 0 and bytes + r.size > most_bytes)
   if full then
@@ -45,8 +50,7 @@ end
 local function by_due_instant(r)
   if retries_only and not r.tried then return 'leave' end
   if too_young(r) then
-    local grown = r.inserted + skip_recent
-    if not young or grown < young then young = grown end
+    note_young(r)
     return 'leave'
   end
   if r.owned and unowned_only then return 'leave' end
@@ -63,7 +67,10 @@ end
 
 local function by_seq(r)
   if r.claimable > now then return (r.tried or r.owned) and 'stop' or 'leave' end
-  if too_young(r) then return 'stop' end
+  if too_young(r) then
+    note_young(r)
+    return 'stop'
+  end
   if lag < 0 then lag = math.max(0, now - r.claimable) end
   local crashes = r.crashes + (r.owned and 1 or 0)
   if crashes >= max_crashes then return 'dead' end
@@ -124,6 +131,8 @@ local function walk(set, rank, up_to)
     return m, score
   end
   function w.pass() next_in_piece = next_in_piece + 2 end
+  -- It is not in the set any more: those behind it have moved up.
+  function w.gone() rank = rank - 1 end
   return w
 end
 
@@ -132,7 +141,7 @@ local function start_of(set, left)
   return before + left
 end
 
-local looked_at_all = true
+local looked_at_all, looked_up_to = true, nil
 local due = in_order and walk('open', left_due) or walk('due', start_of('due', left_due), now)
 local leased = not in_order and walk('leased', start_of('leased', left_leased), now)
 while true do
@@ -146,7 +155,8 @@ while true do
   end
   if not m then break end
   if budget == 0 then
-    looked_at_all = false
+    looked_at_all = suspect_taken  -- nothing may follow it
+    more = more or suspect_taken
     break
   end
   budget = budget - 1
@@ -155,7 +165,10 @@ while true do
     stopped = true
     break
   end
-  if choice == 'leave' then from.left = from.left + 1 end
+  looked_up_to = score
+  -- In order, a row that is taken stays in its place.
+  if choice == 'leave' or (in_order and choice == 'take') then from.left = from.left + 1 end
+  if choice == 'gone' then from.gone() end
   from.pass()
 end
 
@@ -190,12 +203,13 @@ end
 
 local until_ = text(now + lease)
 for i, r in ipairs(take) do
+  -- A change that is allowed while the memory is full comes first: before Redis 7.0 all others are then allowed too.
+  redis.call('ZREM', p .. (r.owned and 'leased' or 'due'), r.m)
   if r.owned then
     r.values[4] = text(r.crashes + 1)
     redis.call('HSET', row_of(r.id), 'locked_by', token, 'lease_until', until_, 'crashes', r.values[4])
   else
     redis.call('HSET', row_of(r.id), 'locked_by', token, 'lease_until', until_)
-    redis.call('ZREM', p .. 'due', r.m)
   end
   redis.call('ZADD', p .. 'leased', until_, r.m)
   answer_rows[i] = {r.id, redis.call('GET', payload_of(r.id)), r.values}
@@ -204,4 +218,5 @@ end
 local function optional(n) return n and text(n) or '' end
 return {text(now), more and 1 or 0, suspects_waiting and 1 or 0, optional(next_due), optional(lag >= 0 and lag or nil),
         optional(first_left), optional(last_seen), (stopped or looked_at_all) and 1 or 0, due.left,
-        leased and leased.left or 0, text(bytes), answer_dead, answer_rows, wanted}
+        leased and leased.left or 0, text(bytes), answer_dead, answer_rows, wanted,
+        optional(looked_up_to)}

@@ -7,11 +7,11 @@ local rows = redis.call('ZRANGE', p .. 'blocked', passed, passed + look - 1)
 local healed = 0
 for _, m in ipairs(rows) do
   local id = id_of(m)
-  local r = redis.call('HMGET', row_of(id), 'key', 'available_at', 'blocked')
+  local r = redis.call('HMGET', row_of(id), 'key', 'status')
   if not r[2] then
     forget(m)
-  elseif healed < limit and (not r[1] or redis.call('ZRANK', line_of(r[1]), m) == 0) then
-    unblock(m, id, r[2], now)
+  elseif healed < limit and (not r[1] or next_in_line(r[1], '-1') == m) then
+    unblock(m, now)
     healed = healed + 1
   else
     passed = passed + 1

@@ -1,14 +1,14 @@
 -- Reads for operators. ARGV: what to do, and
 --   counts: nothing. Answers the numbers of pending, RETRY, DONE and DEAD rows.
 --   types: a set, the rank to begin at, the number of rows. Answers type, aggregate type and status of each row.
---   figures: where counts stop, whether done rows are kept. Answers what indexes tell of the outbox.
---   waiting, grown: see there. They look at a part of the rows, from a rank on.
+--   figures: nothing. Answers what the sorted sets tell of the outbox.
+--   delayed, waiting, grown: see there. They look at a part of the rows, from a rank on.
 --   parked: the rank among the dead rows to begin at, the number of rows. Answers for each dead row that is the first in
 --     line of its key: key, id, when it died, and how many pending rows are behind it.
 local now = time_now()
 local verbs = {}
 
-local function retrying() return tonumber(redis.call('HGET', p .. 'figures', 'retrying') or 0) end
+local function retrying() return redis.call('SCARD', p .. 'retrying') end
 local function first_score(set, command)
   return redis.call(command, p .. set, 0, 0, 'WITHSCORES')[2] or ''
 end
@@ -66,7 +66,7 @@ function verbs.waiting(rank, count)
     local r = redis.call('HMGET', row_of(id_of(m)), 'status', 'available_at', 'inserted_at', 'blocked')
     local available, inserted = tonumber(r[2]) or now, tonumber(r[3]) or now
     local tried = r[1] == 'RETRY'
-    if r[4] ~= '1' and (tried or available <= now) then
+    if r[1] and r[4] ~= '1' and (tried or available <= now) then
       local from = tried and inserted or math.max(inserted, available)
       since = math.min(since or from, from)
       if from == inserted then return {text(since), 1} end
@@ -102,9 +102,9 @@ function verbs.parked(rank, count)
     local id = id_of(m)
     local r = redis.call('HMGET', row_of(id), 'blocked', 'key', 'done_at')
     if r[1] and r[2] and redis.call('ZRANK', line_of(r[2]), m) == 0 then
-      -- The first thousand are looked at; of the rest, all count.
-      local waiting = math.max(0, redis.call('ZCARD', line_of(r[2])) - 1001)
-      for _, other in ipairs(redis.call('ZRANGE', line_of(r[2]), 1, 1000)) do
+      -- The first hundred are looked at; of the rest, all count.
+      local waiting = math.max(0, redis.call('ZCARD', line_of(r[2])) - 101)
+      for _, other in ipairs(redis.call('ZRANGE', line_of(r[2]), 1, 100)) do
         if redis.call('ZSCORE', p .. 'open', other) then waiting = waiting + 1 end
       end
       answer[#answer + 1] = {r[2], id, r[3] or '', waiting}

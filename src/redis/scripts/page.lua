@@ -43,13 +43,18 @@ local function add(id)
   end
 end
 
+local function before(a, b)
+  if oldest_first then return a < b end
+  return b < a
+end
+
 local by_seq = {}
 if tonumber(ARGV[16]) > 0 then
   for i = 17, 16 + tonumber(ARGV[16]) do
     local seq = redis.call('HGET', row_of(ARGV[i]), 'seq')
     if seq then by_seq[#by_seq + 1] = member(tonumber(seq), ARGV[i]) end
   end
-  table.sort(by_seq)
+  table.sort(by_seq, before)
   for i = 1, #by_seq do
     if by_seq[i] ~= by_seq[i - 1] and #found < limit and matches(id_of(by_seq[i])) then add(id_of(by_seq[i])) end
   end
@@ -65,6 +70,7 @@ if newest ~= '' then
   end
 end
 
+local more = false
 for _, set in ipairs(sets) do
   local rows
   if oldest_first then
@@ -73,15 +79,16 @@ for _, set in ipairs(sets) do
   else
     rows = redis.call('ZREVRANGEBYSCORE', p .. set, behind ~= '' and '(' .. behind or '+inf', '(' .. text(lowest), 'LIMIT', 0, look)
   end
+  more = more or #rows == look
   for _, m in ipairs(rows) do by_seq[#by_seq + 1] = m end
 end
-table.sort(by_seq, oldest_first and function(a, b) return a < b end or function(a, b) return b < a end)
+table.sort(by_seq, before)
 
-local last = ''
-for i = 1, math.min(look, #by_seq) do
-  if #found == limit then break end
-  local id = id_of(by_seq[i])
-  last = text(seq_of(by_seq[i]))
+local last, looked = '', 0
+while looked < math.min(look, #by_seq) and #found < limit do
+  looked = looked + 1
+  local id = id_of(by_seq[looked])
+  last = text(seq_of(by_seq[looked]))
   if matches(id) then add(id) end
 end
-return {#by_seq >= look and last or '', found}
+return {(more or looked < #by_seq) and last or '', found}

@@ -1,12 +1,15 @@
--- Releases rows by their tokens, whose lease still runs. ARGV: the number of rows to look at, those to pass over first,
--- the tokens. Answers the number of rows released, those passed over in all, and whether there are more.
+-- Releases rows by their tokens, whose lease still runs. ARGV: the number of rows to look at; the last row that was looked
+-- at and its score, '' at first; the tokens. Answers the number of rows released, the last row looked at and its score,
+-- and whether there are more.
 local now = text(time_now())
-local most, passed = tonumber(ARGV[1]), tonumber(ARGV[2])
+local most, last, last_score = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 local tokens = {}
-for i = 3, #ARGV do tokens[ARGV[i]] = true end
-local rows = redis.call('ZRANGEBYSCORE', p .. 'leased', '(' .. now, '+inf', 'LIMIT', passed, most)
+for i = 4, #ARGV do tokens[ARGV[i]] = true end
+local from = last ~= '' and rank_behind('leased', last, last_score) or redis.call('ZCOUNT', p .. 'leased', '-inf', now)
+local rows = redis.call('ZRANGE', p .. 'leased', from, from + most - 1, 'WITHSCORES')
 local released = 0
-for _, m in ipairs(rows) do
+for i = 1, #rows, 2 do
+  local m = rows[i]
   local id = id_of(m)
   local r = redis.call('HMGET', row_of(id), 'locked_by', 'available_at')
   if r[1] and tokens[r[1]] then
@@ -14,8 +17,7 @@ for _, m in ipairs(rows) do
     redis.call('ZREM', p .. 'leased', m)
     redis.call('ZADD', p .. 'due', r[2], m)
     released = released + 1
-  else
-    passed = passed + 1
   end
+  last, last_score = m, rows[i + 1]
 end
-return {released, passed, #rows == most and 1 or 0}
+return {released, last, last_score, #rows == 2 * most and 1 or 0}

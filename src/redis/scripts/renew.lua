@@ -9,11 +9,9 @@ for i = 2, #ARGV, 2 do
   local owned = r[1] and r[1] == ARGV[i + 1] and pending(r[2])
   if owned then
     local m = member(tonumber(r[3]), id)
+    unplace(m, true, r[4])  -- first: before Redis 7.0 only that is allowed while the memory is full
     redis.call('HSET', row_of(id), 'lease_until', text(ends))
-    if r[4] == '1' then
-      redis.call('HSET', row_of(id), 'blocked', '0')
-      redis.call('ZREM', p .. 'blocked', m)
-    end
+    if r[4] == '1' then redis.call('HSET', row_of(id), 'blocked', '0') end
     redis.call('ZADD', p .. 'leased', math.max(ends, tonumber(r[5])), m)
   end
   kept[#kept + 1] = owned and '1' or '0'

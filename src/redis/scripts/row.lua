@@ -9,7 +9,8 @@
 --   due           rows without an owner, by available_at         leased  rows with one, by the end of its lease
 --   blocked       rows that wait for another row of their key    line:<key>  rows of a key by seq, until they leave it
 --   done_at, dead_at   ended rows by their end                   nodes, node:<incarnation>   the registry of nodes
---   meta          what the outbox says to every node             figures     counters        lock, audit:<number>
+--   retrying      a set: pending rows that are RETRY             figures     counters        lock, audit:<number>
+--   meta          what the outbox says to every node
 --
 -- A pending row is in `open` and in one of `due`, `leased` and `blocked`. A member of these sets is its seq, with
 -- zeros before it to sixteen digits, and its id: rows with the same instant are in the order of their seq.
@@ -33,11 +34,11 @@ local function seq_of(m) return tonumber(string.sub(m, 1, 16)) end
 
 local function pending(status) return status == 'NEW' or status == 'RETRY' end
 
--- How the number of RETRY rows changes when a row goes from one status to another.
-local function retry_change(from, to) return (to == 'RETRY' and 1 or 0) - (from == 'RETRY' and 1 or 0) end
-
-local function add_retrying(n)
-  if n ~= 0 then redis.call('HINCRBY', p .. 'figures', 'retrying', n) end
+-- Keeps the set of RETRY rows in step when a row goes from one status to another.
+local function note_retry(m, from, to)
+  if from == to then return end
+  if from == 'RETRY' then redis.call('SREM', p .. 'retrying', m) end
+  if to == 'RETRY' then redis.call('SADD', p .. 'retrying', m) end
 end
 
 -- Puts a pending row without an owner where claims find it; a blocked one where they do not.
@@ -54,26 +55,52 @@ local function leave_line(m, key, blocked)
   if blocked and key and key ~= '' then redis.call('ZREM', line_of(key), m) end
 end
 
-local function unblock(m, id, available, now)
-  local at = math.max(tonumber(available), now)
-  redis.call('HSET', row_of(id), 'blocked', '0', 'available_at', at > now and available or text(now))
+-- A row that is in a sorted set and not there: somebody deleted its key.
+local function forget(m)
+  for _, set in ipairs({'open', 'due', 'leased', 'blocked', 'done', 'dead', 'done_at', 'dead_at'}) do
+    redis.call('ZREM', p .. set, m)
+  end
+  redis.call('SREM', p .. 'retrying', m)
+  redis.call('UNLINK', payload_of(id_of(m)))
+end
+
+-- The first row in line behind `seq` that is there, and what `fields` say of it.
+local function next_in_line(key, seq, ...)
+  while true do
+    local m = redis.call('ZRANGEBYSCORE', line_of(key), '(' .. seq, '+inf', 'LIMIT', 0, 1)[1]
+    if not m then return nil end
+    local r = redis.call('HMGET', row_of(id_of(m)), 'status', ...)
+    if r[1] then return m, r end
+    redis.call('ZREM', line_of(key), m)
+    forget(m)
+  end
+end
+
+-- Clears the note. A row whose owner is gone, or lost it to a note, stays with that owner until its lease is over.
+local function unblock(m, now)
+  local row = row_of(id_of(m))
+  local r = redis.call('HMGET', row, 'available_at', 'locked_by', 'lease_until')
+  local available = math.max(tonumber(r[1]), now)
   redis.call('ZREM', p .. 'blocked', m)
-  redis.call('ZADD', p .. 'due', at, m)
+  redis.call('HSET', row, 'blocked', '0', 'available_at', available > now and r[1] or text(now))
+  if r[2] then
+    redis.call('ZADD', p .. 'leased', math.max(available, tonumber(r[3] or 0)), m)
+  else
+    redis.call('ZADD', p .. 'due', available, m)
+  end
 end
 
 -- The first row in line behind `seq`, if it is blocked. Returns the number of rows that were unblocked.
 local function unblock_next(key, seq, now)
-  local m = redis.call('ZRANGEBYSCORE', line_of(key), '(' .. seq, '+inf', 'LIMIT', 0, 1)[1]
-  if not m then return 0 end
-  local r = redis.call('HMGET', row_of(id_of(m)), 'status', 'blocked', 'available_at')
-  if not pending(r[1]) or r[2] ~= '1' then return 0 end
-  unblock(m, id_of(m), r[3], now)
+  local m, r = next_in_line(key, seq, 'blocked')
+  if not m or not pending(r[1]) or r[2] ~= '1' then return 0 end
+  unblock(m, now)
   return 1
 end
 
 -- Moves a pending row that is in none of due, leased and blocked any more to DEAD.
 local function bury(m, id, status, now)
-  add_retrying(retry_change(status, 'DEAD'))
+  note_retry(m, status, 'DEAD')
   redis.call('HSET', row_of(id), 'status', 'DEAD', 'done_at', text(now))
   redis.call('HDEL', row_of(id), 'locked_by', 'lease_until')
   redis.call('ZREM', p .. 'open', m)
@@ -85,11 +112,12 @@ end
 local function erase(m)
   local id = id_of(m)
   local r = redis.call('HMGET', row_of(id), 'status', 'locked_by', 'blocked', 'key')
+  if not r[1] then return forget(m) end
   if pending(r[1]) then
-    add_retrying(retry_change(r[1], nil))
+    note_retry(m, r[1], nil)
     unplace(m, r[2], r[3])
     redis.call('ZREM', p .. 'open', m)
-  elseif r[1] then
+  else
     local set = r[1] == 'DONE' and 'done' or 'dead'
     redis.call('ZREM', p .. set, m)
     redis.call('ZREM', p .. set .. '_at', m)
@@ -98,9 +126,9 @@ local function erase(m)
   redis.call('UNLINK', row_of(id), payload_of(id))
 end
 
--- A row that is in a sorted set and not there: somebody deleted its key.
-local function forget(m)
-  for _, set in ipairs({'open', 'due', 'leased', 'blocked', 'done', 'dead', 'done_at', 'dead_at'}) do
-    redis.call('ZREM', p .. set, m)
-  end
+-- The rank in a sorted set to go on at, behind a member that was looked at before. If that is gone, at the first with
+-- its score: rows that were looked at are looked at again, and none is left out.
+local function rank_behind(set, m, score)
+  local rank = redis.call('ZRANK', p .. set, m)
+  return rank and rank + 1 or redis.call('ZCOUNT', p .. set, '-inf', '(' .. score)
 end

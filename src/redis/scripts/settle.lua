@@ -4,7 +4,6 @@
 local keep = ARGV[1] == '1'
 local now = time_now()
 local applied, left = {}, {}
-local retrying = 0
 
 local function leave(id, m, key)
   redis.call('ZREM', p .. 'open', m)
@@ -24,7 +23,7 @@ local function settle(id, token, outcome, counted, delay, error, progress, key)
     place(m, r[7], blocked)
     return true
   end
-  retrying = retrying + retry_change(status, outcome == 'retry' and 'RETRY' or nil)
+  note_retry(m, status, outcome == 'retry' and 'RETRY' or nil)
   if outcome == 'done' and not keep then
     leave(id, m, blocked and r[4])
     return true
@@ -55,7 +54,6 @@ for i = 2, #ARGV, 9 do
   local key, seq = ARGV[i + 7], tonumber(ARGV[i + 8])
   if done and key ~= '' and (not left[key] or seq < left[key]) then left[key] = seq end
 end
-add_retrying(retrying)
 local unblocked = 0
 for key, seq in pairs(left) do unblocked = unblocked + unblock_next(key, text(seq), now) end
 return {table.concat(applied), unblocked}

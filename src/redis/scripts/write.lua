@@ -29,12 +29,8 @@ local outbox = (function()
   -- the id of the row before it in its key, if `ask`.
   function W.insert(p, now, seq, id, token, lease, at, after, key, payload, fields, ask)
     local m = string.format('%016d', seq) .. id
-    local delayed = after > 0
-    local available = text(now + after)
-    if at ~= '' and tonumber(at) > now then
-      delayed = true
-      available = at
-    end
+    local delayed = after > 0 or at ~= ''
+    local available = at ~= '' and at or text(now + after)
     local n = #fields
     local function set(name, value)
       fields[n + 1], fields[n + 2] = name, value
@@ -75,12 +71,32 @@ local outbox = (function()
 
   local function refuse(why) error('OUTBOX_INVALID ' .. why, 0) end
 
+  -- Every character of more than one byte becomes a space; what is left of the bytes above 127 is none.
+  local function is_utf8(s)
+    local tail = '[\128-\191]'
+    for _, c in ipairs({'\240[\144-\191]' .. tail .. tail, '[\241-\243]' .. tail .. tail .. tail,
+                        '\244[\128-\143]' .. tail .. tail, '\224[\160-\191]' .. tail,
+                        '[\225-\236\238\239]' .. tail .. tail, '\237[\128-\159]' .. tail, '[\194-\223]' .. tail}) do
+      s = string.gsub(s, c, ' ')
+    end
+    return not string.find(s, '[\128-\255]')
+  end
+
+  -- Redis' own parser takes NaN, Infinity and hexadecimal numbers, which are no JSON.
+  local function is_json(s)
+    if not is_utf8(s) or not pcall(cjson.decode, s) then return false end
+    local bare = string.gsub(string.gsub(s, '\\.', ''), '"[^"]*"', '')
+    for _, word in ipairs({'true', 'false', 'null'}) do bare = string.gsub(bare, word, '') end
+    return not string.find(bare, '[^%d%+%-%.eE%[%]{},:%s]')
+  end
+
   local function check_name(e, field, most, required)
     local value = e[field]
     if value == nil and not required then return end
     if type(value) ~= 'string' then refuse(field .. ' must be a text') end
     if value == '' and required then refuse(field .. ' must not be empty') end
     if string.find(value, '%z') then refuse(field .. ' has a NUL in it') end
+    if not is_utf8(value) then refuse(field .. ' is not UTF-8') end
     if characters(value) > most then refuse(field .. ' has more than ' .. most .. ' characters') end
   end
 
@@ -94,13 +110,14 @@ local outbox = (function()
     check_name(e, 'content_type', 128)
     if type(e.payload) ~= 'string' then refuse('payload must be a text') end
     if #e.payload > 268435456 then refuse('payload has more than 268435456 bytes') end
-    if not e.content_type and not pcall(cjson.decode, e.payload) then refuse('payload is not JSON') end
+    if not e.content_type and not is_json(e.payload) then refuse('payload is not JSON') end
     if e.delay_ms and (type(e.delay_ms) ~= 'number' or e.delay_ms < 1 or e.delay_ms > 315360000000) then
       refuse('delay_ms must be a number from 1 to 315360000000')
     end
     for name, value in pairs(e.headers or {}) do
-      if type(name) ~= 'string' or type(value) ~= 'string' or name == '' or string.find(name .. value, '[%z\r\n]') then
-        refuse('headers must be texts without NUL, CR and LF')
+      if type(name) ~= 'string' or type(value) ~= 'string' or name == '' or string.find(name .. value, '[%z\r\n]') or
+        not is_utf8(name) or not is_utf8(value) then
+        refuse('headers must be texts in UTF-8 without NUL, CR and LF')
       end
     end
   end
@@ -113,7 +130,8 @@ local outbox = (function()
     local t = redis.call('TIME')
     local now = t[1] * 1000000 + t[2]
     local headers = e.headers and next(e.headers) and cjson.encode(e.headers) or ''
-    local size = #e.id + #e.type + #e.payload + #headers + #e.aggregate_type
+    local size = #e.id + #e.type + #e.payload + #headers + #e.aggregate_type + #(e.aggregate_id or '') + #(e.tenant or '') +
+      #(e.ordering_key or '') + #(e.content_type or 'application/json')
     local fields = {'event_type', e.type, 'aggregate_type', e.aggregate_type, 'created_at', text(now), 'size', text(size),
                     'payload_kind', e.content_type and 'bytes' or 'json',
                     'content_type', e.content_type or 'application/json'}
@@ -126,7 +144,7 @@ local outbox = (function()
     end
     local seq = redis.call('HINCRBY', p .. 'figures', 'seq', 1)
     W.insert(p, now, seq, e.id, '', 0, '', (e.delay_ms or 0) * 1000, key_of(e), e.payload, fields, false)
-    redis.call('PUBLISH', p .. 'wake', '')
+    redis.pcall('PUBLISH', p .. 'wake', '')  -- a user that may not publish has written all the same
     return seq
   end
 

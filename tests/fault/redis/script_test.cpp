@@ -90,6 +90,13 @@ TEST_F(RedisScript, WhatIsWrongIsRefusedBeforeAnythingIsChanged) {
       {"{id = 'a', type = 't', payload = '1', delay_ms = '9'}", "delay_ms must be a number"},
       {"{id = 'a', type = 't', payload = '1', headers = {a = 'b\\r\\nc'}}", "headers must be texts"},
       {"{id = 'a', type = 't', payload = '1', tenant = 5}", "tenant must be a text"},
+      {"{id = 'a', type = 't\\255', payload = '1'}", "type is not UTF-8"},
+      {"{id = 'a', type = '\\237\\160\\128', payload = '1'}", "type is not UTF-8"},
+      {"{id = 'a', type = 't', payload = 'nan'}", "payload is not JSON"},
+      {"{id = 'a', type = 't', payload = '[-Infinity]'}", "payload is not JSON"},
+      {"{id = 'a', type = 't', payload = '[0x10]'}", "payload is not JSON"},
+      {"{id = 'a', type = 't', payload = '\"\\255\"'}", "payload is not JSON"},
+      {"{id = 'a', type = 't', payload = '1', headers = {a = '\\255'}}", "headers must be texts"},
   };
   for (auto const& b : bad) {
     auto const e = error_by([&] { write(b.event); });
@@ -97,6 +104,31 @@ TEST_F(RedisScript, WhatIsWrongIsRefusedBeforeAnythingIsChanged) {
   }
   EXPECT_EQ(outbox->inspect().counts().pending(), 0U);
   EXPECT_EQ(db.command("EXISTS", key("event:a"), key("payload:a"), key("open"), key("due")).number, 0);
+}
+
+TEST_F(RedisScript, JsonAndTextOfAnyKindAreTaken) {
+  int n = 0;
+  for (std::string const payload : {"null", "true", "[]", "{}", "-1.5e+10",
+                                    R"({"a\\"b\\\\":"x nan 0x10 \\u00e9", "c":[false, 1E5]})", R"("שלום 😀 é")"}) {
+    auto const id = std::to_string(++n);
+    write("{id = '" + id + "', type = 'häuser 😀', payload = '" + payload + "'}");
+    EXPECT_TRUE(outbox->inspect().find(id)) << payload;
+  }
+}
+
+// New users of Redis 7 may not use channels.
+TEST_F(RedisScript, AUserThatMayNotPublishWritesAllTheSame) {
+  redis_server own;
+  auto const s = redis::open(own.url(), options());
+  own.ask({"ACL", "SETUSER", "app", "on", ">secret", "+@all", "~*", "resetchannels"});
+  redis::connection app{"redis://app:secret@127.0.0.1:" + std::to_string(own.port())};
+  app.command("EVAL",
+              std::string{redis::write_script()} +
+                  "outbox.write(KEYS[1], {id = 'a', type = 't', payload = '1'}) "
+                  "redis.call('SET', KEYS[1] .. 'order', '1')",
+              1, key(""));
+  EXPECT_THAT(claim(*s), ElementsAre("a"));
+  EXPECT_EQ(own.ask({"GET", key("order")}), "1") << "all of the script took effect";
 }
 
 TEST_F(RedisScript, AnIdThatIsTakenAndAnOutboxThatIsNotThereAreRefused) {
@@ -116,6 +148,47 @@ TEST_F(RedisScript, ARowWhoseKeyWasDeletedIsForgotten) {
   db.command("DEL", key("event:gone"));
   EXPECT_THAT(claim(*outbox), ElementsAre("here"));
   EXPECT_EQ(outbox->inspect().counts().pending(), 1U);
+}
+
+// Everything that looks at rows meets those that are gone, and goes on.
+TEST_F(RedisScript, RowsWhoseKeysWereDeletedAreInNobodysWay) {
+  auto& b = outbox->backend();
+  std::vector<event> events;
+  std::vector<spi::insertion> rows;
+  for (int i = 0; i < 70; ++i) events.push_back(event::json("t", "1", {.id = "r" + std::to_string(10 + i)}));
+  for (auto const& e : events) rows.push_back({&e});
+  b.insert(join(no_transaction), rows);
+  db.command("DEL", key("event:r10"), key("event:r11"));
+  auto const claimed = b.claim({.token = "n/1", .limit = 100, .lease = 30s, .in_order = true}).rows;
+  ASSERT_THAT(claimed, SizeIs(68));
+  for (std::size_t i = 0; i < claimed.size(); ++i)
+    EXPECT_EQ(claimed[i].handle.id, "r" + std::to_string(12 + i)) << "I5";
+  std::vector<spi::settlement> items;
+  for (auto const& r : claimed) items.push_back({.row = r.handle, .outcome = spi::outcome::retry, .delay = 1h});
+  static_cast<void>(b.settle(items));
+  EXPECT_EQ(outbox->inspect().counts().retry, 68U);
+  db.command("DEL", key("event:r12"));
+  EXPECT_EQ(b.cancel({}, "no", 100), 67U);
+  db.command("DEL", key("event:r13"));
+  EXPECT_EQ(b.purge({.retention = 0s, .limit = 100}), 67U) << "one of them was gone already";
+  EXPECT_EQ(b.purge({.retention = 0s, .limit = 100}), 0U);
+  EXPECT_EQ(db.command("EXISTS", key("dead"), key("dead_at"), key("payload:r13")).number, 0);
+}
+
+TEST_F(RedisScript, AKeyWhoseFirstRowWasDeletedGoesOn) {
+  auto& b = outbox->backend();
+  for (auto const* id : {"a", "b"}) {
+    auto const e = event::json("t", "1", {.id = id, .ordering_key = "k"});
+    spi::insertion const row{&e};
+    b.insert(join(no_transaction), std::span{&row, 1});
+  }
+  auto const m = "0000000000000002b";  // as a claim that keeps an order per key notes it
+  db.command("HSET", key("event:b"), "blocked", 1);
+  db.command("ZREM", key("due"), m);
+  db.command("ZADD", key("blocked"), 2, m);
+  db.command("DEL", key("event:a"));
+  EXPECT_EQ(b.heal(10), 1U);
+  EXPECT_THAT(claim(*outbox), ElementsAre("b"));
 }
 
 TEST_F(RedisScript, ARowWhosePayloadWasDeletedIsDeadAndSaysWhy) {

@@ -45,6 +45,27 @@ OUTBOX_CONTRACT_CASE(Filter, AListIsOldestOrNewestFirstUpToItsLimit) {
   EXPECT_THAT(this->list({}, list_order::newest_first, 0), IsEmpty());
 }
 
+OUTBOX_CONTRACT_CASE(Filter, ALongListIsWhole) {
+  std::vector<event> events;
+  std::vector<insertion> rows;
+  for (int i = 0; i < 350; ++i) events.push_back(json_event("id-" + std::to_string(1000 + i)));
+  for (auto const& e : events) rows.push_back({&e});
+  auto tx = this->backend().begin();
+  this->s().insert(tx->ref(), rows);
+  tx->commit();
+  EXPECT_THAT(this->list({}, list_order::oldest_first, 300), SizeIs(300));
+  EXPECT_THAT(this->list({}, list_order::newest_first, 1000), SizeIs(350));
+  EXPECT_EQ(this->s().count({}, 340), 340U);
+  EXPECT_EQ(this->s().cancel({}, "no", 320), 320U);
+  EXPECT_EQ(this->s().cancel({}, "no", 320), 30U);
+}
+
+OUTBOX_CONTRACT_CASE(Filter, NamedRowsComeInTheOrderAskedFor) {
+  this->put({"a", "b", "c"});
+  EXPECT_THAT(this->list({.ids = {"c", "a", "b", "a"}}, list_order::oldest_first, 2), ElementsAre("a", "b"));
+  EXPECT_THAT(this->list({.ids = {"c", "a", "b"}}, list_order::newest_first, 1), ElementsAre("c"));
+}
+
 OUTBOX_CONTRACT_CASE(Filter, ACountStopsAtItsLimit) {
   this->put({"a", "b", "c"});
   EXPECT_EQ(this->s().count({}, 2), 2U);
@@ -166,6 +187,15 @@ OUTBOX_CONTRACT_CASE(Filter, CancelTakesTheOwnerOfAHeldRowAway) {
   EXPECT_FALSE(this->settle(held, outcome::delivered));
   EXPECT_EQ(this->row("a").status, event_status::dead);
   EXPECT_EQ(this->row("a").locked_by, "");
+}
+
+OUTBOX_CONTRACT_CASE(Filter, ARowThatWasCancelledWhileItWasBlockedCanBeReplayed) {
+  if (!this->s().capabilities().keys) GTEST_SKIP() << "this store keeps no order per key";
+  this->put({"a"});
+  this->backend().block("a");
+  ASSERT_EQ(this->s().cancel({}, "no", 10), 1U);
+  ASSERT_EQ(this->s().replay({}, 10), 1U);
+  EXPECT_THAT(this->ids(this->claim("n/1")), ElementsAre("a"));
 }
 
 OUTBOX_CONTRACT_CASE(Filter, CancelLeavesTerminalRowsAndStopsAtItsLimit) {

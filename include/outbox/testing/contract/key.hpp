@@ -107,6 +107,26 @@ OUTBOX_CONTRACT_CASE(Key, ADelayedEventIsOutsideTheOrder) {
   EXPECT_EQ(this->row("a").blocked, std::nullopt) << "taking it does not put it in line";
 }
 
+OUTBOX_CONTRACT_CASE(Key, AnInstantThatIsPastIsADelayToo) {
+  auto const now = this->s().now();
+  this->put(this->keyed("a", "k", {.occurred_at = now - 2h, .available_at = now - 1h}));
+  EXPECT_EQ(this->row("a").blocked, std::nullopt) << "whether it is over depends on how long the write took";
+}
+
+OUTBOX_CONTRACT_CASE(Key, AnUnblockedRowStaysWithAnOwnerWhoseLeaseRuns) {
+  this->put(this->keyed("a", "k"));
+  this->put_owned(this->keyed("b", "k"), "m/1");
+  this->backend().block("b");
+  EXPECT_EQ(this->leave(this->claim_keyed("n/1")).unblocked, 1U);
+  EXPECT_THAT(this->claim("n/2").rows, IsEmpty()) << "its lease runs";
+  this->expire();
+  auto const rows = this->claim_keyed("n/3");
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].crashes, 1);
+  EXPECT_TRUE(this->settle(rows[0].handle, outcome::delivered));
+  EXPECT_THAT(this->claim("n/4").rows, IsEmpty());
+}
+
 OUTBOX_CONTRACT_CASE(Key, AClaimLeavesABlockedRow) {
   this->put({"a", "b"});
   this->backend().block("a");

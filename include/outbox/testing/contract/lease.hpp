@@ -101,6 +101,20 @@ OUTBOX_CONTRACT_CASE(Lease, ReleaseTakesManyTokensAndLeavesDelayedRowsAlone) {
   EXPECT_EQ(this->s().release({}, lease), 0U);
 }
 
+OUTBOX_CONTRACT_CASE(Lease, ReleaseFindsItsRowsAmongManyOfOthers) {
+  std::vector<event> events;
+  std::vector<insertion> rows;
+  for (int i = 0; i < 1500; ++i) events.push_back(json_event("theirs-" + std::to_string(i)));
+  for (auto const& e : events) rows.push_back({&e, "m/1", lease});
+  auto tx = this->backend().begin();
+  this->s().insert(tx->ref(), rows);
+  tx->commit();
+  this->put({"ours"});
+  ASSERT_THAT(this->claim("n/1").rows, SizeIs(1));
+  EXPECT_EQ(this->release("n/1"), 1U);
+  EXPECT_EQ(this->release("m/1"), 1500U);
+}
+
 OUTBOX_CONTRACT_CASE(Lease, ReleaseOfATokenThatOwnsNothingChangesNothing) {
   this->put({"a"});
   this->settle(this->claim_one("n/1"), outcome::dead);

@@ -99,6 +99,41 @@ OUTBOX_CONTRACT_CASE(Order, I5_WhatIsTooYoungHoldsUpTheRest) {
   EXPECT_THAT(this->ids(this->s().claim(r)), ElementsAre("a"));
 }
 
+OUTBOX_CONTRACT_CASE(Order, WhatIsTooYoungSaysWhenItIsNot) {
+  this->put({"a"});
+  auto r = this->request("n/1");
+  r.in_order = true;
+  this->backend().wait_for_earlier_transactions();
+  r.skip_recent = 30s;
+  auto const reply = this->s().claim(r);
+  EXPECT_THAT(reply.rows, IsEmpty());
+  ASSERT_TRUE(reply.next_due);
+  EXPECT_LE(*reply.next_due - reply.now, 30s);
+}
+
+// Stores that look at a part of the rows at a time must not take their own rows for those of another.
+OUTBOX_CONTRACT_CASE(Order, ManyDelayedRowsBeforeTheOthersAreNotInTheWay) {
+  std::vector<event> events;
+  std::vector<insertion> rows;
+  for (int i = 0; i < 998; ++i) events.push_back(json_event("late-" + std::to_string(i), {.deliver_after = 1h}));
+  for (int i = 0; i < 60; ++i) events.push_back(json_event("now-" + std::to_string(10 + i)));
+  for (auto const& e : events) rows.push_back({&e});
+  auto tx = this->backend().begin();
+  this->s().insert(tx->ref(), rows);
+  tx->commit();
+  std::vector<std::string> taken;
+  for (int n = 0; n < 10; ++n) {
+    auto const reply = this->in_order("n/" + std::to_string(n), 50);
+    for (auto const& claimed : reply.rows) {
+      taken.push_back(claimed.handle.id);
+      EXPECT_TRUE(this->settle(claimed.handle, outcome::delivered));
+    }
+    if (!reply.more) break;
+  }
+  ASSERT_THAT(taken, SizeIs(60)) << "as long as there is more, it says so";
+  EXPECT_TRUE(std::ranges::is_sorted(taken)) << "I5";
+}
+
 OUTBOX_CONTRACT_CASE(Order, I5_FinishedRowsAreNotInTheWay) {
   this->put({"done", "dead", "a"});
   auto const rows = this->in_order("n/1").rows;
