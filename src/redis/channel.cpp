@@ -12,8 +12,8 @@
 namespace outbox::inline v0::redis {
 namespace {
 
-using clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
+using std::chrono::steady_clock;
 
 // The unencrypted one.
 class plain final : public channel {
@@ -30,19 +30,19 @@ class plain final : public channel {
 // As poll() takes it: rounded up, so that it does not return before the deadline.
 int poll_timeout(deadline until) noexcept {
   if (until == deadline::max()) return -1;
-  auto const left = std::chrono::ceil<milliseconds>(until - clock::now()).count();
+  auto const left = std::chrono::ceil<milliseconds>(until - steady_clock::now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, std::numeric_limits<int>::max()));
 }
 
 }  // namespace
 
 deadline deadline_after(milliseconds t) noexcept {
-  auto const now = clock::now();
+  auto const now = steady_clock::now();
   bool const endless = t.count() <= 0 || t > std::chrono::floor<milliseconds>(deadline::max() - now);
   return endless ? deadline::max() : now + t;
 }
 
-bool is_over(deadline until) noexcept { return clock::now() >= until; }
+bool is_over(deadline until) noexcept { return steady_clock::now() >= until; }
 
 woken wait_for(int descriptor, short events, deadline until, int interrupt) noexcept {
   ::pollfd both[] = {{descriptor, events, 0}, {interrupt, POLLIN, 0}};

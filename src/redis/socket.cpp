@@ -18,9 +18,9 @@
 namespace outbox::inline v0::redis {
 namespace {
 
-using clock = std::chrono::steady_clock;
+using std::chrono::steady_clock;
 
-std::string text_of(int code) { return std::generic_category().message(code); }
+std::string text_of_errno(int code) { return std::generic_category().message(code); }
 
 [[noreturn]] void fail_to_connect(address const& to, std::string const& why) {
   throw error{errc::unavailable, "cannot connect to the server " + shown(to) + ": " + why};
@@ -65,7 +65,7 @@ int connect_unix(address const& to, deadline until) {
   to.socket.copy(a.sun_path, sizeof a.sun_path - 1);
   int problem = 0;
   int const s = try_to_connect(reinterpret_cast<::sockaddr*>(&a), sizeof a, until, problem);
-  if (s < 0) fail_to_connect(to, text_of(problem));
+  if (s < 0) fail_to_connect(to, text_of_errno(problem));
   return s;
 }
 
@@ -77,7 +77,7 @@ addresses look_up(address const& to) {
   hints.ai_flags = AI_NUMERICSERV;
   ::addrinfo* found = nullptr;
   int const code = ::getaddrinfo(to.host.c_str(), std::to_string(to.port).c_str(), &hints, &found);
-  if (code != 0) fail_to_connect(to, code == EAI_SYSTEM ? text_of(errno) : ::gai_strerror(code));
+  if (code != 0) fail_to_connect(to, code == EAI_SYSTEM ? text_of_errno(errno) : ::gai_strerror(code));
   return {found, &::freeaddrinfo};
 }
 
@@ -95,8 +95,8 @@ void set_options(int s) noexcept {
 // The first of several addresses may be one where packets vanish. It must not take the time of the others.
 deadline share_of(deadline until, std::ptrdiff_t addresses_left) noexcept {
   if (until == deadline::max()) return until;
-  auto const now = clock::now();
-  return now + std::max(until - now, clock::duration{}) / addresses_left;
+  auto const now = steady_clock::now();
+  return now + std::max(until - now, steady_clock::duration{}) / addresses_left;
 }
 
 int connect_tcp(address const& to, deadline until) {
@@ -110,7 +110,7 @@ int connect_tcp(address const& to, deadline until) {
     set_options(s);
     return s;
   }
-  fail_to_connect(to, text_of(problem));
+  fail_to_connect(to, text_of_errno(problem));
 }
 
 }  // namespace
@@ -132,7 +132,7 @@ std::size_t socket::receive(std::span<char> into) const {
     if (n > 0) return static_cast<std::size_t>(n);
     if (n == 0) fail("the server closed it");
     if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
-    if (errno != EINTR) fail(text_of(errno));
+    if (errno != EINTR) fail(text_of_errno(errno));
   }
 }
 
@@ -141,7 +141,7 @@ std::size_t socket::send(std::string_view bytes) const {
     auto const n = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (n >= 0) return static_cast<std::size_t>(n);
     if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
-    if (errno != EINTR) fail(text_of(errno));
+    if (errno != EINTR) fail(text_of_errno(errno));
   }
 }
 

@@ -16,14 +16,14 @@ constexpr std::string_view line_breaks = "\r\n";
 // How much of a wrong value an error quotes.
 constexpr std::size_t quoted_characters = 64;
 
-[[noreturn]] void refuse(std::string_view field, std::string const& problem) {
+[[noreturn]] void refuse_header(std::string_view field, std::string const& problem) {
   throw error::about(errc::invalid_event, field, problem);
 }
 
 void check_topic(std::string_view topic) {
-  if (topic.empty()) refuse(topic_header, "must not be empty");
+  if (topic.empty()) refuse_header(topic_header, "must not be empty");
   core::check_name(errc::invalid_event, topic_header, topic, max_topic_length);
-  if (topic.find_first_of(line_breaks) != std::string_view::npos) refuse(topic_header, "contains a line break");
+  if (topic.find_first_of(line_breaks) != std::string_view::npos) refuse_header(topic_header, "contains a line break");
 }
 
 bool is_topic(std::string_view topic) noexcept {
@@ -34,7 +34,7 @@ bool is_topic(std::string_view topic) noexcept {
 
 void check_schema_version(std::int32_t version) {
   if (version < 1) {
-    refuse(schema_version_header, "is " + std::to_string(version) + ", the limits are 1 and 2147483647");
+    refuse_header(schema_version_header, "is " + std::to_string(version) + ", the limits are 1 and 2147483647");
   }
 }
 
@@ -53,7 +53,8 @@ std::optional<std::string_view> value_of(event const& e, std::string_view name) 
 }
 
 void add(headers& to, std::string_view name, std::string value) {
-  if (!to.try_emplace(std::string{name}, std::move(value)).second) refuse(name, "is among the other headers too");
+  if (!to.try_emplace(std::string{name}, std::move(value)).second)
+    refuse_header(name, "is among the other headers too");
 }
 
 permanent_failure unusable(event const& e, std::string_view name, std::string_view expected) {
