@@ -13,8 +13,8 @@ constexpr std::string_view to_hear = "subscribe publish ping";
 constexpr std::string_view to_insert = "exists hincrby zadd zrevrange hset set";
 constexpr std::string_view to_join = "hget watch unwatch multi exec";
 constexpr std::string_view to_read =
-    "get hget hgetall zcard zcount zrange zrangebyscore zrank zrevrange zrevrangebyscore";
-constexpr std::string_view to_change = "hdel hincrby hset unlink zadd zrem";
+    "get hget hgetall scard zcard zcount zrange zrangebyscore zrank zrevrange zrevrangebyscore";
+constexpr std::string_view to_change = "hdel hincrby hset sadd srem unlink zadd zrem";
 constexpr std::string_view to_lock_and_report = "del";
 constexpr std::string_view to_audit = "del exists hexists";
 constexpr std::string_view to_diagnose = "config|get zscore";
@@ -23,7 +23,7 @@ constexpr std::string_view to_diagnose = "config|get zscore";
 constexpr std::string_view keys_to_open = "- meta";
 constexpr std::string_view keys_of_births = "- meta figures event:* payload:* line:* open due leased";
 constexpr std::string_view keys_of_rows =
-    "- meta figures event:* payload:* line:* open due leased blocked done* dead* node*";
+    "- meta figures event:* payload:* line:* open due leased retrying blocked done* dead* node*";
 
 void add(std::vector<std::string>& to, std::string_view words, std::string const& before) {
   while (!words.empty()) {
