@@ -20,8 +20,8 @@ function(outbox_own_flags target)
     target_link_options(${target} PRIVATE -fsanitize=${OUTBOX_SANITIZE})
     # GCC takes the sanitizers' own code for uses of uninitialized values.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-    # Tests compile in half the time without these two, and the library itself has them.
-    if(OUTBOX_SANITIZE MATCHES undefined AND CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/tests")
+    # Tests and the tool compile in half the time without these two, and the library itself has them.
+    if(OUTBOX_SANITIZE MATCHES undefined AND CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/(tests|apps)")
       target_compile_options(${target} PRIVATE -fno-sanitize=null,alignment)
     endif()
   endif()

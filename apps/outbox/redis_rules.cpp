@@ -14,7 +14,8 @@ constexpr std::string_view to_insert = "exists hincrby zadd zrevrange hset set";
 constexpr std::string_view to_join = "hget watch unwatch multi exec";
 constexpr std::string_view to_read =
     "get hget hgetall scard zcard zcount zrange zrangebyscore zrank zrevrange zrevrangebyscore";
-constexpr std::string_view to_change = "hdel hincrby hset sadd srem unlink zadd zrem";
+constexpr std::string_view to_change = "hdel hincrby hset srem unlink zadd zrem";
+constexpr std::string_view to_try_again = "sadd";
 constexpr std::string_view to_lock_and_report = "del";
 constexpr std::string_view to_audit = "del exists hexists";
 constexpr std::string_view to_diagnose = "config|get zscore";
@@ -50,7 +51,7 @@ std::string pattern_of(std::string const& name) {
 std::vector<std::string_view> commands_of(std::string_view role) {
   if (role == "writer") return {to_run_scripts, to_open, to_hear, to_insert, to_join};
   if (role == "dispatcher") {
-    return {to_run_scripts, to_open, to_hear, to_read, to_change, to_lock_and_report};
+    return {to_run_scripts, to_open, to_hear, to_read, to_change, to_try_again, to_lock_and_report};
   }
   if (role == "operator") return {to_run_scripts, to_open, to_hear, to_read, to_change, to_audit, to_diagnose};
   if (role == "reader") return {to_run_scripts, to_open, to_read, to_diagnose};
