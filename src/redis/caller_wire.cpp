@@ -29,7 +29,7 @@ hiredis_wire::hiredis_wire(redisContext* c) : context_{c} {
   }
 }
 
-void hiredis_wire::add(words command) {
+void hiredis_wire::add(word_list command) {
   check_size(command);
   std::vector<char const*> texts;
   std::vector<std::size_t> sizes;

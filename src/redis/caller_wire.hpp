@@ -20,8 +20,8 @@ class caller_wire {
   caller_wire& operator=(caller_wire const&) = delete;
   virtual ~caller_wire() = default;
 
-  virtual void add(words command) = 0;
-  void add(std::initializer_list<std::string_view> command) { add(words{command.begin(), command.size()}); }
+  virtual void add(word_list command) = 0;
+  void add(std::initializer_list<std::string_view> command) { add(word_list{command.begin(), command.size()}); }
 
   /// The next answer, an error included. Throws `error` (unavailable) if the connection is lost.
   [[nodiscard]] virtual answer next() = 0;
@@ -39,7 +39,7 @@ class session final : public caller_wire {
  public:
   explicit session(address const& where);
 
-  void add(words command) override { line_.add(command); }
+  void add(word_list command) override { line_.add(command); }
   [[nodiscard]] answer next() override { return line_.next(); }
   [[nodiscard]] std::vector<std::pair<std::string, std::string>>* known() noexcept override { return &known_; }
   void occupy() override;
@@ -59,7 +59,7 @@ class hiredis_wire final : public caller_wire {
   /// Throws `error`: unavailable if it is null or broken, unsupported if it does not block.
   explicit hiredis_wire(redisContext* c);
 
-  void add(words command) override;
+  void add(word_list command) override;
   [[nodiscard]] answer next() override;
 
  private:

@@ -18,7 +18,7 @@ namespace {
 // What a large batch needed is given back.
 constexpr std::size_t kept_capacity = std::size_t{1} << 20U;
 
-void append(std::string& to, words command) {
+void append(std::string& to, word_list command) {
   check_size(command);
   assert(!command.empty() && command.size() <= std::numeric_limits<int>::max());
   std::vector<char const*> texts;
@@ -36,7 +36,7 @@ void append(std::string& to, words command) {
 
 }  // namespace
 
-void check_size(words command) {
+void check_size(word_list command) {
   constexpr std::size_t most = std::size_t{1} << 30U;
   std::size_t size = 0;
   for (auto const word : command) size += word.size();
@@ -49,7 +49,7 @@ class link::stream {
   stream(address const& to, deadline until)
       : name_{shown(to)}, channel_{open_channel(to, until)}, reader_{make_reader()} {}
 
-  void add(words command) {
+  void add(word_list command) {
     append(out_, command);
     ++owed_;
   }
@@ -220,7 +220,7 @@ void link::greet(std::chrono::steady_clock::time_point until) {
   if (auto const a = stream_->next(until); a.failed()) throw error_of(a, doing);
 }
 
-void link::add(words command) { stream_->add(command); }
+void link::add(word_list command) { stream_->add(command); }
 
 void link::flush() { stream_->flush(deadline_after(answering_)); }
 
@@ -231,7 +231,7 @@ bool link::wait(milliseconds at_most, int interrupt) {
   return stream_->wait(at_most.count() <= 0 ? deadline{} : deadline_after(at_most), interrupt);
 }
 
-answer link::call(words command) {
+answer link::call(word_list command) {
   assert(stream_->idle());  // else the answer of another command would be taken for that of this one
   add(command);
   auto a = next();

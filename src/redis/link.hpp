@@ -19,7 +19,7 @@ namespace outbox::inline v0::redis {
 using std::chrono::milliseconds;
 
 /// The words of a command.
-using words = std::span<std::string_view const>;
+using word_list = std::span<std::string_view const>;
 
 /// What a server says about itself when a client connects.
 struct server_facts {
@@ -41,8 +41,8 @@ class link {
   link& operator=(link const&) = delete;
   ~link();
 
-  void add(words command);
-  void add(std::initializer_list<std::string_view> command) { add(words{command.begin(), command.size()}); }
+  void add(word_list command);
+  void add(std::initializer_list<std::string_view> command) { add(word_list{command.begin(), command.size()}); }
 
   /// Sends what is queued. Throws `error` (unavailable) if the server does not take it in time. If the connection is
   /// lost, the next `next()` or `wait()` says so.
@@ -58,8 +58,10 @@ class link {
 
   /// Sends one command and returns its answer. All answers before it must have been read. Throws `error` if the answer
   /// is one.
-  answer call(words command);
-  answer call(std::initializer_list<std::string_view> command) { return call(words{command.begin(), command.size()}); }
+  answer call(word_list command);
+  answer call(std::initializer_list<std::string_view> command) {
+    return call(word_list{command.begin(), command.size()});
+  }
 
   /// False if it cannot be used for the next command: answers are still to come, the connection is lost, the server has
   /// ended it or sent what it was not asked for. As far as is known without a round trip.
@@ -79,7 +81,7 @@ class link {
 };
 
 /// Throws `error` (store_failure) if the command has more than 1 GiB: hiredis counts in an int, and servers refuse it.
-void check_size(words command);
+void check_size(word_list command);
 
 /// The error for an error that the server answered. `doing` begins its text: "cannot claim". Its code:
 ///

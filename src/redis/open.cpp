@@ -41,7 +41,7 @@ std::string prefix_of(std::string const& name) {
   return (braces ? name : "{" + name + "}") + ":";
 }
 
-void check(options const& o) {
+void check_limits_of(options const& o) {
   if (o.connections < 1 || o.connections > 100) refuse("connections", "must be 1 to 100");
   if (o.timeout < std::chrono::milliseconds{100} || o.timeout > std::chrono::minutes{10}) {
     refuse("timeout", "must be 100 ms to 10 min");
@@ -50,7 +50,7 @@ void check(options const& o) {
 }
 
 std::shared_ptr<server> server_of(std::string const& url, options const& o) {
-  check(o);
+  check_limits_of(o);
   return std::make_shared<server>(url, prefix_of(o.name), o.connections, o.timeout);
 }
 

@@ -33,9 +33,9 @@ void add_age(arguments& to, std::optional<std::chrono::milliseconds> age) {
 
 // The filter as page.lua wants it.
 void add_filter(arguments& to, event_filter const& f, std::vector<std::string> const& ids) {
-  std::string statuses;
-  for (auto const s : f.statuses) statuses += std::string{stored(s)} + " ";
-  to.add(statuses).add(f.newest && ids.empty() ? std::to_string(*f.newest) : std::string{});
+  std::string wanted;
+  for (auto const s : f.statuses) wanted += std::string{stored(s)} + " ";
+  to.add(wanted).add(f.newest && ids.empty() ? std::to_string(*f.newest) : std::string{});
   to.add(f.event_type).add(f.aggregate_type).add(f.aggregate_id).add(f.tenant).add(f.key);
   add_age(to, f.older_than);
   add_age(to, f.younger_than);
