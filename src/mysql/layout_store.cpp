@@ -4,6 +4,7 @@
 #include <outbox/error.hpp>
 
 #include "core/base/log_book.hpp"
+#include "core/base/pool.hpp"
 #include "mysql/connector.hpp"
 #include "mysql/dispatch_lock.hpp"
 #include "mysql/driver.hpp"
@@ -12,7 +13,6 @@
 #include "mysql/reach.hpp"
 #include "mysql/server.hpp"
 #include "sql/layout_store.hpp"
-#include "core/base/pool.hpp"
 
 namespace outbox::inline v0::mysql {
 namespace {

@@ -4,6 +4,7 @@
 #include <outbox/spi/claim_filter.hpp>
 
 #include "core/base/log_book.hpp"
+#include "core/base/pool.hpp"
 #include "mysql/connector.hpp"
 #include "mysql/dispatch_lock.hpp"
 #include "mysql/driver.hpp"
@@ -15,7 +16,6 @@
 #include "mysql/rows.hpp"
 #include "mysql/server.hpp"
 #include "mysql/statements.hpp"
-#include "core/base/pool.hpp"
 #include "sql/set_store.hpp"
 #include "sql/table_name.hpp"
 

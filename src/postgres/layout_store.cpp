@@ -4,6 +4,7 @@
 #include <outbox/error.hpp>
 
 #include "core/base/log_book.hpp"
+#include "core/base/pool.hpp"
 #include "postgres/connector.hpp"
 #include "postgres/dispatch_lock.hpp"
 #include "postgres/driver.hpp"
@@ -11,7 +12,6 @@
 #include "postgres/own_connection.hpp"
 #include "postgres/reach.hpp"
 #include "sql/layout_store.hpp"
-#include "core/base/pool.hpp"
 
 namespace outbox::inline v0::postgres {
 namespace {

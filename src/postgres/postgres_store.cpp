@@ -4,6 +4,7 @@
 #include <outbox/spi/claim_filter.hpp>
 
 #include "core/base/log_book.hpp"
+#include "core/base/pool.hpp"
 #include "postgres/columns.hpp"
 #include "postgres/connector.hpp"
 #include "postgres/dispatch_lock.hpp"
@@ -16,7 +17,6 @@
 #include "postgres/statements.hpp"
 #include "postgres/turns.hpp"
 #include "postgres/wake.hpp"
-#include "core/base/pool.hpp"
 #include "sql/set_store.hpp"
 #include "sql/table_name.hpp"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <thread>
 
-#include "postgres/connector.hpp"
 #include "core/base/hint_pace.hpp"
+#include "postgres/connector.hpp"
 
 namespace outbox::inline v0::postgres {
 

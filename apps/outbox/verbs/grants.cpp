@@ -284,7 +284,8 @@ void add_grants(command_tree& tree) {
            "list, doctor and the other verbs that only read; owner, which runs migrate. A program that writes and "
            "delivers as one user needs two of them.\n\nIt changes nothing, and creates no user. It connects only "
            "if the URL of PostgreSQL does not name the schema (outbox.schema). For Redis it prints commands ACL "
-           "SETUSER, which make the user if it is not there. SQLite has no roles: for it the verb explains the modes of files.",
+           "SETUSER, which make the user if it is not there. SQLite has no roles: for it the verb explains the modes "
+           "of files.",
        .examples = {{"outbox grants dispatcher --user relay --db 'postgresql://db1/shop?outbox.schema=shop'",
                      "for a relay"},
                     {"outbox grants writer --user shop --host '10.%' --db mysql://db1/shop | mariadb -h db1 -u root",

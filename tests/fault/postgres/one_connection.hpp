@@ -4,9 +4,9 @@
 #include <chrono>
 #include <string>
 
+#include "core/base/pool.hpp"
 #include "postgres/connector.hpp"
 #include "postgres/own_connection.hpp"
-#include "core/base/pool.hpp"
 
 namespace outbox {
 
