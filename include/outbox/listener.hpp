@@ -54,6 +54,12 @@ struct route_options {
 
   /// Events per call of a batch listener. Default 100. 1 … 10,000. `on` refuses it with `error` (invalid_option).
   std::optional<std::size_t> max_batch{};
+
+  /// Whether the listener itself keeps the order of what it is given, as a broker's producer does. Default false. Only
+  /// `keyed` asks: with true, the next event of a key is given to an asynchronous listener when its function has
+  /// returned, without waiting for the answer, and a batch may have several events of a key, in order. If one of them
+  /// fails, those behind it may be out already.
+  bool keeps_order = false;
 };
 
 namespace detail {

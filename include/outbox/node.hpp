@@ -153,6 +153,7 @@ class OUTBOX_CORE_EXPORT node {
   friend OUTBOX_CORE_EXPORT node multi_node(multi_node_options);
   friend OUTBOX_CORE_EXPORT node ordered(ordered_options);
   friend OUTBOX_CORE_EXPORT node writer_only(writer_only_options);
+  friend OUTBOX_CORE_EXPORT node keyed(keyed_options);
   explicit node(std::shared_ptr<core::node_core> core);
   void end() noexcept;
 
@@ -169,6 +170,9 @@ class OUTBOX_CORE_EXPORT node {
 
 /// Makes a node that delivers one event at a time in the order of writing; a second one stands by.
 [[nodiscard]] OUTBOX_CORE_EXPORT node ordered(ordered_options options);
+
+/// Makes one of many nodes that keep the order of keys: one event of a key at a time, keys in parallel.
+[[nodiscard]] OUTBOX_CORE_EXPORT node keyed(keyed_options options);
 
 /// Makes a node that only writes.
 [[nodiscard]] OUTBOX_CORE_EXPORT node writer_only(writer_only_options options);

@@ -216,6 +216,63 @@ struct ordered_options {
   std::vector<std::shared_ptr<interceptor>> interceptors{};  ///< Called around every delivery, in this order.
 };
 
+/// What a dead event does to the events behind it in its key.
+enum class on_dead {
+  park,  ///< They wait until an operator replays or discards it.
+  skip,  ///< They go on. If it is replayed, it runs beside the order.
+};
+
+/// One of many nodes on a table that deliver the events of one key one after the other, in the order of writing, and
+/// different keys in parallel. The hot path works too. The key of an event is its `ordering_key`, else its aggregate
+/// type and id; an event with neither is in no order, and so is one with a delay.
+///
+/// An event that fails, is deferred or paused holds up only its key, until it is delivered or leaves the order. What is
+/// promised: the first successful deliveries of a key are in the order of writing, and none begins before the event
+/// before it was delivered or left the order. The exceptions are those of every lease: a node that stands still for
+/// longer than its lease, or a listener that outlives its timeout, may still be at work on the event before.
+///
+/// What it needs from writers: transactions that write events of one key come one after the other, and write when they
+/// have the lock that makes them do so, such as the lock on the row of the aggregate. On SQLite that is always so.
+///
+/// The first such node marks the table. Nodes of other modes, except `writer_only`, then refuse it until `outbox unkey`
+/// removes the mark. Tables of another shape have no column for the order and are refused.
+struct keyed_options {
+  std::shared_ptr<outbox::v0::store> store{};  ///< The table. Required.
+  outbox::v0::listeners listeners{};           ///< The listeners. A batch has at most one event of each key.
+  std::size_t workers = 4;                     ///< Threads that call listeners. Default 4. 1 … 1024.
+  std::string name{};                          ///< The node's name. Default: the host name. At most 128 characters.
+  poll_options poll{};                         ///< How the poller looks for rows.
+  retry_policy retry{};                        ///< How often a failed event is tried. Its key waits meanwhile.
+  queue_options queue{};                       ///< How much the node may hold in memory.
+  lease_options lease{};                       ///< How long the node owns its rows without renewing them.
+
+  /// What a dead event does to the events behind it. Default: they wait.
+  outbox::v0::on_dead on_dead = outbox::v0::on_dead::park;
+
+  /// How long a listener may take; then the call counts as failed. Default 5 min. 1 ms … 24 h, or 0: no limit.
+  std::chrono::milliseconds listener_timeout{300'000};
+
+  /// Whether events that this node writes are delivered right after their commit. Default true.
+  bool hot_path = true;
+
+  /// What happens to an event that no listener serves. Default: it is deferred, because in a rolling deployment a dead
+  /// event of a new type would park its key.
+  outbox::v0::unroutable unroutable = outbox::v0::unroutable::defer;
+
+  event_limits limits{};                         ///< How large an event may be. Checked at `write()`.
+  std::chrono::milliseconds stop_timeout{5000};  ///< How long `stop()` lets queued events finish. Default 5 s.
+
+  /// What happens to queued events when the node stops. Default: they are delivered, for as long as `stop_timeout`.
+  outbox::v0::stop_queued stop_queued = outbox::v0::stop_queued::deliver;
+
+  log_function log = log_to_stderr;                          ///< Where log lines go. Null: nowhere.
+  std::shared_ptr<outbox::v0::metrics> metrics{};            ///< Where counters go. Default: nowhere.
+  std::shared_ptr<outbox::v0::clock const> clock{};          ///< Default: the clock of the machine.
+  std::optional<purge_options> purge{};                      ///< Which finished rows are deleted. Default: none.
+  std::shared_ptr<writer_hook> hook{};                       ///< Called around every write. Default: none.
+  std::vector<std::shared_ptr<interceptor>> interceptors{};  ///< Called around every delivery, in this order.
+};
+
 /// Deletes rows by age, delivered or not: for tables that another program reads, such as change data capture.
 struct age_purge_options {
   /// How long a row stays after its insert. Default 7 days. 1 s … 10 years.

@@ -132,6 +132,7 @@ enum class node_mode : std::uint8_t {
   multi_node,
   ordered,
   writer_only,
+  keyed,
   unknown,  ///< Of a newer library. Such a node counts as a dispatcher that excludes all others.
 };
 
@@ -201,7 +202,7 @@ struct store_capabilities {
   bool event_filters = false;  ///< list, count, errors, cancel, replay, discard, and purge by filter.
   bool audit = false;          ///< begin_audit, end_audit, audit.
   bool event_types = false;    ///< event_types.
-  bool keys = false;           ///< Receipts, unblocking settlements, parked_keys, heal, set_keyed.
+  bool keys = false;           ///< Receipts, places, keyed claims, parked_keys, heal, set_keyed.
   bool findings = false;       ///< findings.
   bool overview = false;       ///< overview.
   bool waiting_types = false;  ///< waiting_types.
@@ -221,6 +222,14 @@ struct store_capabilities {
   std::chrono::milliseconds poll_every{5000};
 };
 
+/// A key whose first row in line is DEAD, so that nothing behind it is delivered.
+struct parked_key {
+  std::string key{};  ///< "=" and the ordering key, or the length of the aggregate type, ":", the type and the id.
+  std::string id{};   ///< The id of the DEAD row.
+  std::optional<instant> since{};  ///< When that row became DEAD.
+  std::uint64_t waiting = 0;       ///< The number of pending rows in line behind it.
+};
+
 /// Reads for tools and tests. Delivery never uses them. Thread-safe. Throws `error` if the store cannot be read.
 class OUTBOX_CORE_EXPORT inspector {
  public:
@@ -238,6 +247,10 @@ class OUTBOX_CORE_EXPORT inspector {
 
   /// The live nodes, by incarnation.
   [[nodiscard]] virtual std::vector<node_row> nodes() = 0;
+
+  /// Up to `limit` keys that are parked, by key. `dead_events` brings their events back or discards them. Throws
+  /// `error` (unsupported) if the store keeps no order per key.
+  [[nodiscard]] virtual std::vector<parked_key> parked_keys(std::size_t limit);
 };
 
 /// Where events are kept. A header such as <outbox/sqlite.hpp> opens one; nodes take it by `shared_ptr` and keep it

@@ -174,9 +174,8 @@ std::string database::before(std::span<row_view const> fresh, std::size_t at, st
   for (std::size_t i = written.size(); i-- > 0;) {
     if (precedes(written[i])) return written[i].event.id();
   }
-  for (auto r = rows_.rbegin(); r != rows_.rend(); ++r) {
-    if (precedes(r->second)) return r->second.event.id();
-  }
+  auto const before = around(fresh[at]).before;
+  if (before != nullptr) return before->event.id();
   return {};
 }
 
@@ -197,21 +196,46 @@ void database::add(std::vector<row_view> const& rows) {
   }
   for (auto const& r : rows) {
     by_id_.emplace(r.event.id(), r.seq);
-    if (claimable_some_day(r)) due_.emplace(claimable(r), r.seq);
-    rows_.emplace(r.seq, r);
+    enter_indexes(rows_.emplace(r.seq, r).first->second);
   }
 }
 
-// Keeps the index in step with the row, whatever changes.
+// Keeps the indexes in step with the row, whatever changes.
 void database::update(row_view& row, std::function<void(row_view&)> const& change) {
-  if (claimable_some_day(row)) due_.erase({claimable(row), row.seq});
+  leave_indexes(row);
   change(row);
+  enter_indexes(row);
+}
+
+void database::enter_indexes(row_view const& row) {
   if (claimable_some_day(row)) due_.emplace(claimable(row), row.seq);
+  if (!in_line(row)) return;
+  if (auto key = spi::key_of(row.event); !key.empty()) lines_[std::move(key)].insert(row.seq);
+}
+
+void database::leave_indexes(row_view const& row) {
+  if (claimable_some_day(row)) due_.erase({claimable(row), row.seq});
+  if (!in_line(row)) return;
+  auto const line = lines_.find(spi::key_of(row.event));
+  if (line == lines_.end()) return;
+  line->second.erase(row.seq);
+  if (line->second.empty()) lines_.erase(line);
+}
+
+database::neighbours database::around(row_view const& row) const {
+  if (!in_line(row)) return {};
+  neighbours n{.key = spi::key_of(row.event)};
+  auto const line = lines_.find(n.key);
+  if (line == lines_.end()) return n;
+  auto const at = line->second.lower_bound(row.seq);
+  if (at != line->second.begin()) n.before = &rows_.at(*std::prev(at));
+  if (auto const next = line->second.upper_bound(row.seq); next != line->second.end()) n.next = &rows_.at(*next);
+  return n;
 }
 
 void database::erase(std::int64_t seq) {
   auto const it = rows_.find(seq);
-  if (claimable_some_day(it->second)) due_.erase({claimable(it->second), seq});
+  leave_indexes(it->second);
   by_id_.erase(it->second.event.id());
   rows_.erase(it);
 }
@@ -221,9 +245,18 @@ database::candidates database::choose(spi::claim_request const& request, instant
   candidates c;
   spi::claim_filter filter{request, reply};
   auto const goes_on = [&](row_view const& row) {
-    auto const chosen = filter.consider(spi::candidate_of(row, claimable(row)));
+    auto seen = spi::candidate_of(row, claimable(row));
+    auto const beside = request.keyed ? around(row) : neighbours{};
+    seen.key = beside.key;
+    if (beside.before != nullptr) seen.before = beside.before->event.id();
+    seen.next_blocked = beside.next != nullptr && beside.next->blocked == true;
+    auto const chosen = filter.consider(seen);
     if (chosen == choice::dead) c.dead.push_back(row.seq);
-    if (chosen == choice::take) c.take.push_back(row.seq);
+    if (chosen == choice::note) c.note.push_back(row.seq);
+    if (chosen == choice::take) {
+      c.take.push_back(row.seq);
+      if (auto const room = filter.room_behind(seen); room > 0) follow(row, room, filter, c);
+    }
     return chosen != choice::stop;
   };
   if (request.in_order) {
@@ -246,6 +279,37 @@ database::candidates database::choose(spi::claim_request const& request, instant
     }
   }
   return c;
+}
+
+// The run of `head`: the rows behind it that wait for it, without a gap.
+void database::follow(row_view const& head, std::size_t room, spi::claim_filter& filter, candidates& c) const {
+  auto const key = spi::key_of(head.event);
+  auto const& line = lines_.at(key);
+  for (auto at = line.upper_bound(head.seq); at != line.end() && room > 0; ++at, --room) {
+    auto const& row = rows_.at(*at);
+    if (!pending(row) || row.blocked != true) return;
+    auto seen = spi::candidate_of(row, claimable(row));
+    seen.key = key;
+    if (filter.follow(seen) != spi::claim_filter::choice::take) return;
+    c.take.push_back(row.seq);
+  }
+}
+
+// Under the same lock as the look, so the row before each of them is still in line. A row of another program that was
+// written with a delay would hold up its key until it is due: it is put outside the order instead.
+void database::note(std::vector<std::int64_t> const& rows, instant now, spi::claim_reply& reply) {
+  for (auto const seq : rows) {
+    auto& row = rows_.at(seq);
+    auto const* const before = around(row).before;
+    if (before == nullptr) continue;
+    if (delayed_by_writer(*before, now)) {
+      update(rows_.at(before->seq), [](row_view& r) { r.blocked.reset(); });
+      reply.more = true;
+      continue;
+    }
+    update(row, [](row_view& r) { r.blocked = true; });
+    reply.noted += 1;
+  }
 }
 
 spi::claim_reply database::claim(spi::claim_request const& request) {
@@ -277,6 +341,7 @@ spi::claim_reply database::claim(spi::claim_request const& request) {
       reply.rows.push_back(spi::claim_of(row_view{r}, request.token, r.seq));
     });
   }
+  note(chosen.note, at, reply);
   return reply;
 }
 
@@ -327,11 +392,13 @@ spi::settle_reply database::settle(std::span<spi::settlement const> items) {
 
 // The first row in line behind `seq`, if it is blocked.
 std::size_t database::unblock_next(std::string const& key, std::int64_t seq, instant now) {
-  auto const next = std::find_if(rows_.upper_bound(seq), rows_.end(), [&](auto const& r) {
-    return in_line(r.second) && spi::key_of(r.second.event) == key;
-  });
-  if (next == rows_.end() || next->second.blocked != true || !pending(next->second)) return 0;
-  unblock(next->second, now);
+  auto const line = lines_.find(key);
+  if (line == lines_.end()) return 0;
+  auto const next = line->second.upper_bound(seq);
+  if (next == line->second.end()) return 0;
+  auto& row = rows_.at(*next);
+  if (row.blocked != true || !pending(row)) return 0;
+  unblock(row, now);
   return 1;
 }
 
@@ -393,6 +460,20 @@ std::vector<bool> database::renew(std::span<spi::row_handle const> rows, millise
     });
   }
   return kept;
+}
+
+std::vector<spi::place> database::places(std::span<std::string const> ids) {
+  std::lock_guard const lock{mutex_};
+  std::vector<spi::place> all;
+  for (auto const& id : ids) {
+    auto const seq = by_id_.find(id);
+    auto& told = all.emplace_back();
+    told.known = seq != by_id_.end();
+    if (!told.known) continue;
+    told.seq = seq->second;
+    if (auto const* const before = around(rows_.at(seq->second)).before) told.before = before->event.id();
+  }
+  return all;
 }
 
 std::size_t database::release(std::span<owner_token const> tokens, milliseconds /*lease*/) {

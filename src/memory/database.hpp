@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <outbox/memory.hpp>
+#include <outbox/spi/claim_filter.hpp>
 #include <outbox/spi/store.hpp>
 #include <set>
 #include <span>
@@ -37,6 +38,7 @@ class database final : public spi::store, public inspector, public std::enable_s
   spi::claim_reply claim(spi::claim_request const& request) override;
   spi::settle_reply settle(std::span<spi::settlement const> items) override;
   std::vector<bool> renew(std::span<spi::row_handle const> rows, std::chrono::milliseconds lease) override;
+  std::vector<spi::place> places(std::span<std::string const> ids) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
   std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation,
                                                         std::chrono::milliseconds lease) override;
@@ -57,7 +59,7 @@ class database final : public spi::store, public inspector, public std::enable_s
   std::vector<spi::event_type_counts> event_types() override;
   std::vector<spi::event_type_counts> waiting_types(std::size_t rows) override;
   spi::table_overview overview(std::uint64_t limit) override;
-  std::vector<spi::parked_key> parked_keys(std::size_t limit) override;
+  std::vector<parked_key> parked_keys(std::size_t limit) override;
   std::size_t heal(std::size_t limit) override;
   void set_keyed(bool keyed) override;
   std::vector<spi::finding> findings(spi::finding_limits const& limits) override;
@@ -88,13 +90,25 @@ class database final : public spi::store, public inspector, public std::enable_s
   using due_key = std::pair<instant, std::int64_t>;  ///< Claimable instant, seq.
 
   struct candidates {
-    std::vector<std::int64_t> take, dead;
+    std::vector<std::int64_t> take, dead, note;
+  };
+
+  /// Where a row stands in its key.
+  struct neighbours {
+    std::string key{};  ///< Empty if the row is not in line.
+    row_view const* before = nullptr;
+    row_view const* next = nullptr;
   };
 
   void insert_into(transaction& joined, std::span<spi::insertion const> rows, spi::insert_receipt* receipt);
   [[nodiscard]] candidates choose(spi::claim_request const& request, instant now, spi::claim_reply& reply) const;
   [[nodiscard]] row_view* owned(spi::row_handle const& handle);
   void update(row_view& row, std::function<void(row_view&)> const& change);
+  void enter_indexes(row_view const& row);
+  void leave_indexes(row_view const& row);
+  [[nodiscard]] neighbours around(row_view const& row) const;
+  void follow(row_view const& head, std::size_t room, spi::claim_filter& filter, candidates& c) const;
+  void note(std::vector<std::int64_t> const& rows, instant now, spi::claim_reply& reply);
   void apply(row_view& row, spi::settlement const& s, instant now);
   void insert_at_once(std::span<spi::insertion const> rows, spi::insert_receipt* receipt);
   [[nodiscard]] std::vector<row_view> new_rows(std::span<spi::insertion const> rows,
@@ -108,7 +122,6 @@ class database final : public spi::store, public inspector, public std::enable_s
   void fill(spi::insert_receipt* receipt, std::span<row_view const> fresh, std::span<row_view const> written) const;
   [[nodiscard]] std::string before(std::span<row_view const> fresh, std::size_t at,
                                    std::span<row_view const> written) const;
-  [[nodiscard]] std::map<std::string, std::vector<row_view*>> lines();
   std::size_t unblock_next(std::string const& key, std::int64_t seq, instant now);
   void unblock(row_view& row, instant now);
   [[nodiscard]] bool parks(row_view const& row) const;
@@ -119,7 +132,8 @@ class database final : public spi::store, public inspector, public std::enable_s
   std::mutex mutex_;
   std::map<std::int64_t, row_view> rows_;
   std::unordered_map<std::string, std::int64_t> by_id_;
-  std::set<due_key> due_;  ///< Pending rows that are not blocked.
+  std::set<due_key> due_;                                ///< Pending rows that are not blocked.
+  std::map<std::string, std::set<std::int64_t>> lines_;  ///< The rows in line of each key, by seq.
   std::map<std::string, std::pair<node_row, instant>, std::less<>> nodes_;
   spi::table_settings settings_;
   std::vector<spi::audit_entry> audit_;

@@ -220,23 +220,14 @@ spi::table_overview database::overview(std::uint64_t limit) {
   return o;
 }
 
-// The rows in line of each key, by seq.
-std::map<std::string, std::vector<row_view*>> database::lines() {
-  std::map<std::string, std::vector<row_view*>> keys;
-  for (auto& [seq, r] : rows_) {
-    if (auto key = in_line(r) ? spi::key_of(r.event) : std::string{}; !key.empty()) keys[std::move(key)].push_back(&r);
-  }
-  return keys;
-}
-
-std::vector<spi::parked_key> database::parked_keys(std::size_t limit) {
+std::vector<parked_key> database::parked_keys(std::size_t limit) {
   std::lock_guard const lock{mutex_};
-  std::vector<spi::parked_key> parked;
-  for (auto const& [key, rows] : lines()) {
+  std::vector<parked_key> parked;
+  for (auto const& [key, line] : lines_) {
     if (parked.size() >= limit) break;
-    auto const& head = *rows.front();
+    auto const& head = rows_.at(*line.begin());
     if (head.status != event_status::dead) continue;
-    auto const waiting = std::ranges::count_if(rows, [](row_view const* r) { return pending(*r); });
+    auto const waiting = std::ranges::count_if(line, [&](std::int64_t seq) { return pending(rows_.at(seq)); });
     parked.push_back({key, head.event.id(), head.done_at, static_cast<std::uint64_t>(waiting)});
   }
   return parked;
@@ -251,7 +242,7 @@ std::size_t database::heal(std::size_t limit) {
     unblock(r, at);
     ++healed;
   };
-  for (auto const& [key, rows] : lines()) heal_one(*rows.front());
+  for (auto const& [key, line] : lines_) heal_one(rows_.at(*line.begin()));
   for (auto& [seq, r] : rows_) {
     if (spi::key_of(r.event).empty()) heal_one(r);  // a row without a key waits for none
   }
@@ -261,6 +252,11 @@ std::size_t database::heal(std::size_t limit) {
 void database::set_keyed(bool keyed) {
   std::lock_guard const lock{mutex_};
   settings_.keyed = keyed;
+  if (keyed) return;
+  auto const at = now();
+  for (auto& [seq, r] : rows_) {
+    if (r.blocked == true && pending(r)) unblock(r, at);
+  }
 }
 
 std::vector<spi::finding> database::findings(spi::finding_limits const& /*limits*/) {

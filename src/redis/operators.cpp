@@ -291,8 +291,8 @@ spi::table_overview redis_store::overview(std::uint64_t limit) {
   return o;
 }
 
-std::vector<spi::parked_key> redis_store::parked_keys(std::size_t limit) {
-  std::vector<spi::parked_key> parked;
+std::vector<parked_key> redis_store::parked_keys(std::size_t limit) {
+  std::vector<parked_key> parked;
   constexpr std::size_t some = 100;  // of each, a hundred rows of its line are looked at
   for (std::size_t rank = 0; limit > 0; rank += some) {
     auto const a = read(all_scripts().look, arguments{"parked", rank, some}, "cannot read parked keys");
@@ -302,7 +302,7 @@ std::vector<spi::parked_key> redis_store::parked_keys(std::size_t limit) {
     }
     if (count_of(a[0]) < some) break;
   }
-  std::ranges::sort(parked, {}, &spi::parked_key::key);
+  std::ranges::sort(parked, {}, &parked_key::key);
   if (parked.size() > limit) parked.resize(limit);
   return parked;
 }

@@ -58,7 +58,7 @@ class redis_store final : public spi::store, public inspector {
   std::vector<spi::event_type_counts> event_types() override;
   std::vector<spi::event_type_counts> waiting_types(std::size_t rows) override;
   spi::table_overview overview(std::uint64_t limit) override;
-  std::vector<spi::parked_key> parked_keys(std::size_t limit) override;
+  std::vector<parked_key> parked_keys(std::size_t limit) override;
   std::size_t heal(std::size_t limit) override;
   void set_keyed(bool keyed) override;
   std::vector<spi::finding> findings(spi::finding_limits const& limits) override;

@@ -41,7 +41,8 @@ constexpr std::array<std::pair<string_view, event_status>, 4> statuses{{{"NEW", 
                                                                         {"RETRY", event_status::retry},
                                                                         {"DEAD", event_status::dead}}};
 
-constexpr std::array modes{node_mode::single_node, node_mode::multi_node, node_mode::ordered, node_mode::writer_only};
+constexpr std::array modes{node_mode::single_node, node_mode::multi_node, node_mode::ordered, node_mode::writer_only,
+                           node_mode::keyed};
 
 event_status read_status(string_view text, std::string& malformed) {
   auto const* const found = std::ranges::find(statuses, text, &std::pair<string_view, event_status>::first);

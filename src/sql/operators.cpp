@@ -302,6 +302,20 @@ void sql_store::tell(connection& c, std::span<insertion const> rows, insert_rece
   }
 }
 
+std::vector<spi::place> sql_store::places(std::span<std::string const> ids) {
+  std::vector<spi::place> all;
+  with_reader([&](connection& c) {
+    all.assign(ids.size(), {.known = false});
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      c.execute(dialect_.placed, {std::string_view{ids[i]}}, [&](row const& r) {
+        all[i] = {r.integer(0), std::string{r.text(1)}};
+        return false;
+      });
+    }
+  });
+  return all;
+}
+
 std::size_t sql_store::unblock(connection& c, std::span<settlement const> items) const {
   std::int64_t rows = 0;
   for (auto const& s : items) {

@@ -187,7 +187,8 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
     bool const owned = seen.owned;
     switch (filter.consider(seen)) {
       case choice::stop: return false;
-      case choice::leave: return true;
+      case choice::leave:
+      case choice::note: return true;
       case choice::dead:
         chosen.dead.push_back(
             {v.seq, {v.event.id(), v.event.type(), v.crashes + (owned ? 1 : 0)}, {std::move(v.locked_by)}});

@@ -109,7 +109,8 @@ bool row_chooser::see(claim_filter::candidate const& row, more const& also) {
   }
   switch (filter_.consider(row)) {
     case choice::stop: return stop();
-    case choice::leave: break;
+    case choice::leave:
+    case choice::note: break;
     case choice::dead:
       chosen_.dead.push_back({std::string{row.id}, std::string{row.event_type}, row.crashes + (row.owned ? 1 : 0)});
       break;

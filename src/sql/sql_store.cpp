@@ -17,7 +17,8 @@ constexpr std::string_view pauses_name = "pauses";
 
 // A newer node may have a mode that this library does not know.
 node_mode mode_of(std::string_view text) noexcept {
-  for (auto const m : {node_mode::single_node, node_mode::multi_node, node_mode::ordered, node_mode::writer_only}) {
+  for (auto const m :
+       {node_mode::single_node, node_mode::multi_node, node_mode::ordered, node_mode::writer_only, node_mode::keyed}) {
     if (name(m) == text) return m;
   }
   return node_mode::unknown;

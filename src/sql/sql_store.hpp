@@ -38,6 +38,7 @@ class OUTBOX_SQL_EXPORT sql_store : public spi::store, public inspector {
   table_overview overview(std::uint64_t limit) override;
   std::vector<parked_key> parked_keys(std::size_t limit) override;
   std::size_t heal(std::size_t limit) override;
+  std::vector<spi::place> places(std::span<std::string const> ids) override;
   void set_keyed(bool keyed) override;
   table_settings settings() override;
   bool pause(route_pause const& what) override;

@@ -8,12 +8,17 @@
 #include <outbox/spi/store.hpp>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace outbox::inline v0::spi {
 
 /// Decides for each row whether a claim takes it. The store shows it due rows, oldest due instant first; for a claim in
-/// order, pending rows by `seq`. It never sees blocked rows. It writes into the reply what the engine must know about
-/// rows that it leaves.
+/// order, pending rows by `seq`. It sees blocked rows only in a run. It writes into the reply what the engine must know
+/// about rows that it leaves.
+///
+/// A keyed claim asks `room_behind` for each row that was taken and whose next row is blocked. If there is room, the
+/// store shows the rows behind it to `follow`, by `seq`, until one of them is not taken.
 ///
 /// Use from one thread at a time.
 class OUTBOX_CORE_EXPORT claim_filter {
@@ -22,6 +27,7 @@ class OUTBOX_CORE_EXPORT claim_filter {
     leave,  ///< Not for this claim.
     dead,   ///< Its crashes are used up: make it DEAD.
     take,   ///< Give it to the claim.
+    note,   ///< It waits for another row of its key: note that it is blocked.
     stop,   ///< Neither this row nor any behind it.
   };
 
@@ -38,6 +44,11 @@ class OUTBOX_CORE_EXPORT claim_filter {
     instant inserted_at{};                  ///< By the store's clock.
     instant claimable_at{};                 ///< The later of `available_at` and `lease_until`.
     std::size_t bytes = 0;                  ///< The size of its event.
+
+    // What only a keyed claim asks.
+    std::string_view key{};     ///< Its key. Empty if it has none or is outside the order.
+    std::string_view before{};  ///< The id of the row before it in its key, or empty.
+    bool next_blocked = false;  ///< The row behind it in its key is blocked.
   };
 
   /// Both references must outlive the filter.
@@ -46,7 +57,16 @@ class OUTBOX_CORE_EXPORT claim_filter {
   /// Decides about the next row.
   [[nodiscard]] choice consider(candidate const& row);
 
+  /// How many rows behind `head`, which was taken, the claim may take besides. 0: its run is not for this claim.
+  [[nodiscard]] std::size_t room_behind(candidate const& head) const;
+
+  /// Decides about the row right behind one that was taken: `take`, or `stop`. The store has locked it, or knows in
+  /// another way that nobody else changes it.
+  [[nodiscard]] choice follow(candidate const& row);
+
  private:
+  [[nodiscard]] bool waits_for_another(candidate const& row) const;
+  void remember(candidate const& row);
   [[nodiscard]] choice by_due_instant(candidate const& row);
   [[nodiscard]] choice in_order(candidate const& row);
   [[nodiscard]] bool too_young(candidate const& row) const noexcept;
@@ -62,6 +82,8 @@ class OUTBOX_CORE_EXPORT claim_filter {
   bool first_ = true;
   bool suspect_taken_ = false;
   bool left_one_ = false;
+  std::unordered_set<std::string> taken_ids_;                  ///< Of rows in line; keyed claims only.
+  std::unordered_map<std::string, std::size_t> taken_of_key_;  ///< The number of rows; keyed claims only.
 };
 
 /// What a claim looks at in a row. `claimable_at` is the instant from which the row can be claimed; `locked_at` matters

@@ -26,6 +26,7 @@ class OUTBOX_CORE_EXPORT forwarding_store : public store {
   claim_reply claim(claim_request const& request) override;
   settle_reply settle(std::span<settlement const> items) override;
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
+  std::vector<place> places(std::span<std::string const> ids) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
 
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation,

@@ -42,17 +42,23 @@ struct insertion {
   std::chrono::milliseconds lease{};         ///< How long the owner holds the row, from the insert.
 };
 
+/// Where a row stands in the line of its key.
+struct place {
+  std::int64_t seq = 0;  ///< The row's number.
+
+  /// The id of the row before it: the one in line with the next lower `seq`. Empty if there is none, or if the event
+  /// has no key or a delay.
+  std::string before{};
+
+  /// False: the store could not tell. A receipt says so if the caller's transaction may not see what others have
+  /// committed; `places` says so of a row that is not there.
+  bool known = true;
+};
+
 /// What an insert tells about its rows: one entry each, in order. The store keeps the receipt until the transaction
 /// ends. The entries are there when the commit has returned, on most stores when the insert has.
 struct insert_receipt {
-  struct row {
-    std::int64_t seq = 0;  ///< The row's number.
-
-    /// The id of the row before it in its key: the one in line with the next lower `seq`. Empty if there is none, or if
-    /// the event has no key or a delay.
-    std::string before{};
-  };
-  std::vector<row> rows{};
+  std::vector<place> rows{};
 };
 
 /// A row and the token of its owner.
@@ -80,6 +86,15 @@ struct claim_request {
   /// and is not due again, or is owned, or is too young. A row that was born with a delay and is not due yet is passed
   /// over. A suspect is taken alone; `suspects` and `unowned_only` are ignored.
   bool in_order = false;
+
+  /// Keeps the order of keys. A row that is in line is taken only if nothing stands before it, or if the claim takes
+  /// everything that does: the row before it, and so on down to the first. Other rows in line are noted as blocked, so
+  /// that later claims do not see them. Behind a first row that was never tried the claim also takes blocked rows, its
+  /// run: the rows that follow without a gap, as far as they are due. A row whose crashes are used up is taken, because
+  /// only a settlement can unblock the next row; the node settles it. Not with `in_order`.
+  bool keyed = false;
+
+  std::size_t run = 64;  ///< With `keyed`: at most this many rows of one key.
 
   /// Leaves rows that no settlement has put back: a claim between two rounds of `poll.drain = false`. Not with
   /// `in_order`.
@@ -134,6 +149,7 @@ struct claim_reply {
   std::vector<dead_row> dead{};        ///< The rows that the claim made DEAD.
   std::vector<refused_row> refused{};  ///< The rows that the claim had to leave.
   bool more = false;                   ///< Stopped at `limit` or `max_bytes`: other rows may be due.
+  std::size_t noted = 0;               ///< With `keyed`: rows that wait for another row of their key from now on.
   bool suspects_waiting = false;       ///< A suspect is due and was left.
   instant now{};                       ///< The store's time of the claim.
   std::optional<instant> next_due{};   ///< The first instant after `now` at which another row can be claimed. If there
@@ -258,14 +274,6 @@ struct error_group {
   std::string id{};                ///< The id of one of the rows.
   std::string event_type{};        ///< The type of one of the rows.
   std::uint64_t event_types = 0;   ///< The number of different types.
-};
-
-/// A key whose first row in line is DEAD, so that nothing behind it is delivered.
-struct parked_key {
-  std::string key{};               ///< As `key_of` writes it.
-  std::string id{};                ///< The id of the DEAD row.
-  std::optional<instant> since{};  ///< When that row became DEAD.
-  std::uint64_t waiting = 0;       ///< The number of pending rows in line behind it.
 };
 
 /// What a check of a table or its database came to.
@@ -394,8 +402,8 @@ class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
   /// The same without a receipt.
   void insert(transaction_ref tx, std::span<insertion const> rows) { insert(tx, rows, nullptr); }
 
-  /// Gives due rows without a live owner to `request.token`, oldest due instant first. Leaves blocked rows. Where an
-  /// expired owner stood, a crash is counted; at `max_crashes` the row is made DEAD instead.
+  /// Gives due rows without a live owner to `request.token`, oldest due instant first. Leaves blocked rows, except in a
+  /// run. Where an expired owner stood, a crash is counted; at `max_crashes` the row is made DEAD instead.
   [[nodiscard]] virtual claim_reply claim(claim_request const& request) = 0;
 
   /// Applies each outcome to its row if the row carries the token and is unfinished. Clears owner and lease, and,
@@ -406,6 +414,10 @@ class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
   /// For each row, in order: true if it still carried the token. Its lease then ends `lease` from now, and it is not
   /// blocked.
   [[nodiscard]] virtual std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) = 0;
+
+  /// Where rows stand that were committed before the call, in order, as a receipt would tell. Throws `error`
+  /// (unsupported) if `capabilities().keys` is false.
+  [[nodiscard]] virtual std::vector<place> places(std::span<std::string const> ids);
 
   /// Releases every unfinished row that carries one of `tokens` and whose lease still runs, for `lease` at most.
   /// Returns the number of rows. A row whose lease is over can be claimed anyway.
@@ -497,7 +509,10 @@ class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
   /// deleted or changed the rows before them. Returns the number of rows.
   virtual std::size_t heal(std::size_t limit);
 
-  /// Marks the table as keyed, or removes the mark. The caller makes sure that no node of another mode is live.
+  /// Marks the table as keyed, or removes the mark. Marking makes what the order of keys needs in the database, such as
+  /// an index; if the store may not change the schema and it is missing, throws `error` (store_failure) that says how
+  /// to make it. Removing the mark also clears every note, in batches: no row is blocked afterwards. The caller makes
+  /// sure that no node of another mode is live.
   virtual void set_keyed(bool keyed);
 
   /// Makes every check of the table and its database that the store knows, and returns one finding or more of each,

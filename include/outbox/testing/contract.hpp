@@ -13,6 +13,7 @@
 #include <outbox/testing/contract/foreign.hpp>
 #include <outbox/testing/contract/insert.hpp>
 #include <outbox/testing/contract/key.hpp>
+#include <outbox/testing/contract/keyed_claim.hpp>
 #include <outbox/testing/contract/lease.hpp>
 #include <outbox/testing/contract/operator.hpp>
 #include <outbox/testing/contract/order.hpp>

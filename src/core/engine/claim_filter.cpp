@@ -22,13 +22,56 @@ claim_filter::claim_filter(claim_request const& request, claim_reply& reply) noe
       limit_{request.suspects == suspects::take_one ? std::min<std::size_t>(1, request.limit) : request.limit} {}
 
 claim_filter::choice claim_filter::consider(candidate const& row) {
+  // Whatever else it is: a suspect, say, that is not the first of its key must not make the node stand still.
+  if (waits_for_another(row)) {
+    if (!left_one_) reply_.floor = row.claimable_at;
+    left_one_ = true;  // the note may fail
+    return choice::note;
+  }
   if (paused(request_.pauses, row.aggregate_type, row.event_type)) return choice::leave;
   if (!request_.in_order && std::ranges::find(request_.leave, row.id) != request_.leave.end()) return choice::leave;
   if (request_.in_order) return in_order(row);
   auto const chosen = by_due_instant(row);
   if (!left_one_) reply_.floor = row.claimable_at;
   left_one_ = left_one_ || chosen == choice::leave || chosen == choice::stop;
+  if (chosen == choice::take) remember(row);
   return chosen;
+}
+
+// A row that the claim leaves, whatever the reason, holds up those behind it.
+bool claim_filter::waits_for_another(candidate const& row) const {
+  if (!request_.keyed || row.key.empty()) return false;
+  if (!row.before.empty() && !taken_ids_.contains(std::string{row.before})) return true;
+  auto const taken = taken_of_key_.find(std::string{row.key});
+  return taken != taken_of_key_.end() && taken->second >= request_.run;
+}
+
+void claim_filter::remember(candidate const& row) {
+  if (!request_.keyed || row.key.empty()) return;
+  taken_ids_.emplace(row.id);
+  ++taken_of_key_[std::string{row.key}];
+}
+
+// Of a row that was tried before only itself: each failure would claim and release its whole run.
+std::size_t claim_filter::room_behind(candidate const& head) const {
+  if (!request_.keyed || !head.next_blocked || head.tried || head.crashes > 0 || head.owned) return 0;
+  if (request_.suspects == suspects::take_one || taken_ >= limit_) return 0;
+  auto const taken = taken_of_key_.find(std::string{head.key});
+  auto const of_key = taken == taken_of_key_.end() ? 0 : taken->second;
+  return std::min(limit_ - taken_, request_.run - std::min(request_.run, of_key));
+}
+
+claim_filter::choice claim_filter::follow(candidate const& row) {
+  if (paused(request_.pauses, row.aggregate_type, row.event_type)) return choice::stop;
+  if (std::ranges::find(request_.leave, row.id) != request_.leave.end()) return choice::stop;
+  if (row.claimable_at > reply_.now || too_young(row) || row.foreign_lock) return choice::stop;
+  if (row.owned && request_.unowned_only) return choice::stop;
+  if (request_.retries_only && !row.tried) return choice::stop;
+  if (crashes_of(row) >= request_.max_crashes - 1) return choice::stop;  // a suspect, or beyond that: as a head
+  if (taken_of_key_[std::string{row.key}] >= request_.run) return choice::stop;
+  if (take(row) != choice::take) return choice::stop;
+  remember(row);
+  return choice::take;
 }
 
 claim_filter::choice claim_filter::by_due_instant(candidate const& row) {
@@ -37,7 +80,10 @@ claim_filter::choice claim_filter::by_due_instant(candidate const& row) {
   if (row.owned && request_.unowned_only) return choice::leave;
   note_lag(row);
   auto const crashes = crashes_of(row);
-  if (crashes >= request_.max_crashes) return choice::dead;
+  // In line, it is taken like a suspect would be, and settled by the node: see claim_request::keyed.
+  bool const used_up = crashes >= request_.max_crashes;
+  if (used_up && (!request_.keyed || row.key.empty())) return choice::dead;
+  if (used_up) return take(row);
   bool const suspect = crashes == request_.max_crashes - 1 && !has_bug(planted_bug::crashes_blamed_on_neighbours);
   if (suspect != (request_.suspects == suspects::take_one)) {
     reply_.suspects_waiting = reply_.suspects_waiting || suspect;
@@ -107,7 +153,10 @@ claim_filter::candidate candidate_of(row_view const& row, instant claimable_at, 
           .crashes = row.crashes,
           .inserted_at = row.inserted_at,
           .claimable_at = claimable_at,
-          .bytes = row.event.size_bytes()};
+          .bytes = row.event.size_bytes(),
+          .key = {},
+          .before = {},
+          .next_blocked = false};
 }
 
 claimed_row claim_of(row_view&& row, owner_token const& token, std::int64_t locator, std::string malformed) {

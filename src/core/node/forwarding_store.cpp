@@ -66,6 +66,7 @@ std::vector<event_type_counts> forwarding_store::waiting_types(std::size_t rows)
 table_overview forwarding_store::overview(std::uint64_t limit) { return to_->overview(limit); }
 std::vector<parked_key> forwarding_store::parked_keys(std::size_t limit) { return to_->parked_keys(limit); }
 std::size_t forwarding_store::heal(std::size_t limit) { return to_->heal(limit); }
+std::vector<place> forwarding_store::places(std::span<std::string const> ids) { return to_->places(ids); }
 void forwarding_store::set_keyed(bool keyed) { to_->set_keyed(keyed); }
 std::vector<finding> forwarding_store::findings(finding_limits const& limits) { return to_->findings(limits); }
 

@@ -152,6 +152,10 @@ node ordered(ordered_options options) {
   return node{std::make_shared<core::node_core>(core::settings_of(std::move(options)))};
 }
 
+node keyed(keyed_options options) {
+  return node{std::make_shared<core::node_core>(core::settings_of(std::move(options)))};
+}
+
 node writer_only(writer_only_options options) {
   return node{std::make_shared<core::node_core>(core::settings_of(std::move(options)))};
 }

@@ -126,6 +126,29 @@ node_options options_of(ordered_options&& o) {
   return n;
 }
 
+node_options options_of(keyed_options&& o) {
+  return {.store = std::move(o.store),
+          .listeners = std::move(o.listeners),
+          .workers = o.workers,
+          .name = std::move(o.name),
+          .poll = o.poll,
+          .retry = o.retry,
+          .queue = o.queue,
+          .lease = o.lease,
+          .listener_timeout = o.listener_timeout,
+          .hot_path = o.hot_path,
+          .unroutable = o.unroutable,
+          .limits = o.limits,
+          .stop_timeout = o.stop_timeout,
+          .stop_queued = o.stop_queued,
+          .log = std::move(o.log),
+          .metrics = std::move(o.metrics),
+          .clock = std::move(o.clock),
+          .purge = o.purge,
+          .hook = std::move(o.hook),
+          .interceptors = std::move(o.interceptors)};
+}
+
 node_settings validated(node_settings s) {
   validate_all(s);
   return s;
@@ -160,6 +183,14 @@ node_settings settings_of(ordered_options options) {
   validate_all(s);
   s.routes->for_each(refuse_what_ordered_cannot_do);
   return s;
+}
+
+node_settings settings_of(keyed_options o) {
+  auto const dead = o.on_dead;
+  auto s = settings_from(options_of(std::move(o)), node_mode::keyed);
+  s.keyed = true;
+  s.on_dead = dead;
+  return validated(std::move(s));
 }
 
 node_settings settings_of(writer_only_options o) {

@@ -18,9 +18,11 @@ struct node_settings : node_options {
 
   node_mode mode = node_mode::multi_node;
   std::string incarnation;
-  bool exclusive = false;  ///< Dispatches only under the dispatch lock.
-  bool in_order = false;   ///< One event at a time, by `seq`.
-  std::uint64_t seed = 0;  ///< Of all randomness in the node.
+  bool exclusive = false;                                   ///< Dispatches only under the dispatch lock.
+  bool in_order = false;                                    ///< One event at a time, by `seq`.
+  bool keyed = false;                                       ///< One event of a key at a time, by `seq`.
+  outbox::v0::on_dead on_dead = outbox::v0::on_dead::park;  ///< With `keyed`.
+  std::uint64_t seed = 0;                                   ///< Of all randomness in the node.
   std::unique_ptr<detail::routes> routes;
   std::optional<age_purge_options> age_purge;  ///< Of a writer_only node.
 
@@ -33,6 +35,7 @@ struct node_settings : node_options {
 /// These throw `error` (invalid_option) that names the field. `mode` is single_node or multi_node.
 [[nodiscard]] node_settings settings_of(node_options options, node_mode mode);
 [[nodiscard]] node_settings settings_of(ordered_options options);
+[[nodiscard]] node_settings settings_of(keyed_options options);
 [[nodiscard]] node_settings settings_of(writer_only_options options);
 void validate(retry_policy const& retry, std::string const& field);
 

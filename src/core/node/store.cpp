@@ -14,6 +14,9 @@ namespace {
 }  // namespace
 
 inspector::~inspector() = default;
+std::vector<parked_key> inspector::parked_keys(std::size_t /*limit*/) {
+  throw error{errc::unsupported, "this store keeps no order per key"};
+}
 store::~store() = default;
 spi::dispatch_lock::~dispatch_lock() = default;
 spi::store::~store() = default;
@@ -34,6 +37,7 @@ std::string_view name(node_mode m) noexcept {
     case node_mode::multi_node: return "multi_node";
     case node_mode::ordered: return "ordered";
     case node_mode::writer_only: return "writer_only";
+    case node_mode::keyed: return "keyed";
     case node_mode::unknown: return "unknown";
   }
   return "?";
@@ -84,6 +88,7 @@ std::vector<event_type_counts> store::waiting_types(std::size_t /*rows*/) { unsu
 table_overview store::overview(std::uint64_t /*limit*/) { unsupported(*this, "overview"); }
 std::vector<parked_key> store::parked_keys(std::size_t /*limit*/) { unsupported(*this, "parked_keys"); }
 std::size_t store::heal(std::size_t /*limit*/) { unsupported(*this, "heal"); }
+std::vector<place> store::places(std::span<std::string const> /*ids*/) { unsupported(*this, "places"); }
 void store::set_keyed(bool /*keyed*/) { unsupported(*this, "set_keyed"); }
 std::vector<finding> store::findings(finding_limits const& /*limits*/) { unsupported(*this, "findings"); }
 subscription store::on_wait(std::function<void(std::chrono::nanoseconds)> /*callback*/) { return {}; }

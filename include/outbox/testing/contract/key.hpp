@@ -29,7 +29,7 @@ class Key : public StoreContract {
     return json_event(std::move(id), std::move(options));
   }
   // Written in one transaction.
-  std::vector<insert_receipt::row> write(std::vector<event> const& events) {
+  std::vector<place> write(std::vector<event> const& events) {
     auto tx = this->backend().begin();
     auto const receipt = std::make_shared<insert_receipt>();
     std::vector<insertion> rows;
