@@ -18,6 +18,16 @@ enum class planted_bug {
   old_rows_are_not_looked_for,    // after one slow claim every claim begins where the last one did
   birth_swallows_a_claim,         // a claimed row is taken for a birth of the same id, and forgotten with it
   stop_forgets_open_births,       // a node that stops does not wait for transactions that are still open
+
+  // Of order per key.
+  note_without_the_lock,          // a row is noted although the row before it may be leaving the line
+  note_with_the_heads_lock,       // the lock of the first row of the key is taken for that of the row before
+  next_row_is_not_unblocked,      // a settlement leaves the note of the row behind
+  run_with_a_hole,                // a run goes on behind a row that could not be taken
+  chain_goes_on_after_a_failure,  // the next event of a key begins although the one before it failed
+  birth_trusts_its_token,         // a row of this node that the engine does not hold is taken for delivered
+  hook_overtakes_its_forerunner,  // a birth begins although the commit of the one before was not heard of
+  late_row_is_settled_first,      // an event is DONE before the one before it
 };
 
 #ifdef OUTBOX_PLANTED_BUGS

@@ -46,6 +46,11 @@ engine::registration engine::register_births(std::span<event const> events, stea
       r.wake = true;
       continue;
     }
+    auto key = settings_.keyed ? key_of(e) : std::string{};
+    if (!key.empty() && !may_be_owned(key, now)) {
+      r.wake = true;
+      continue;
+    }
     if (!b) {
       b = std::make_shared<birth>();
       b->token = new_token();
@@ -55,7 +60,10 @@ engine::registration engine::register_births(std::span<event const> events, stea
     auto t = std::make_shared<ticket>(e, row_handle{e.id(), b->token, 0}, where, path::hot);
     t->lease_end = now + leases_.duration();
     b->tickets.push_back(t);
+    b->rows.push_back(i);
+    if (!key.empty() && !b->receipt) b->receipt = std::make_shared<insert_receipt>();
     admit(t, stage::registered);
+    if (!key.empty()) join_birth(*t, std::move(key));
     r.owned[i] = true;
   }
   if (b) {
@@ -97,8 +105,9 @@ void engine::committed(birth& b, std::vector<bool> const& absent, steady_time no
     t.taken = now;
     t.limit = end_of_waiting(t, now);
     counters_.hot_enqueued += 1;
-    move_to(t, stage::queued);
+    if (!t.chain) move_to(t, stage::queued);
   }
+  if (settings_.keyed) place_births(b, absent, now);
   b.open = false;
   births_.erase(b.place);
   signals_ |= signal_work;

@@ -59,15 +59,22 @@ void engine::release_queued(steady_time /*now*/) {
   signals_ |= signal_settle | signal_work;
 }
 
-// The event has not begun, or must not begin now. Its row becomes as if it had never been taken.
-void engine::give_back(ticket& t) {
+// The event has not begun, or must not begin now. Its row becomes as if it had never been taken, and so do those that
+// wait behind it.
+void engine::give_back(ticket& t) noexcept {
+  break_chain(t);
+  give_back_alone(t);
+}
+
+void engine::give_back_alone(ticket& t) noexcept {
+  if (t.chain && t.stage == stage::waiting && !t.in_line) t.chain->loose.erase(t);
   t.settlement = {.outcome = outcome::release};
   move_to(t, stage::finished);
   call_settler(t);
 }
 
-void engine::give_back_queued() {
-  for (auto* queue : {&hot_, &cold_}) {
+void engine::give_back_queued() noexcept {
+  for (auto* queue : {&hot_, &cold_, &waiting_}) {
     while (!queue->empty()) give_back(*queue->front());
   }
 }
@@ -81,6 +88,7 @@ void engine::abandon(ticket& t) {
   t.settlement.outcome = outcome::retry;
   t.settlement.error = "the node stopped before the listener answered";
   t.settlement.progress = t.progress;
+  break_chain(t);
   move_to(t, stage::finished);
   call_settler(t);
 }
@@ -109,7 +117,7 @@ void engine::set_pauses(std::vector<route_pause> pauses) {
 }
 
 bool engine::drained() const noexcept {
-  return hot_.empty() && cold_.empty() && running_.empty() && stuck_workers_ == 0;
+  return waiting_.empty() && hot_.empty() && cold_.empty() && running_.empty() && stuck_workers_ == 0;
 }
 
 log_facts engine::about(ticket const& t) {
@@ -124,6 +132,7 @@ owner_token engine::new_token() { return settings_.incarnation + "/" + std::to_s
 ticket_list& engine::list_of(ticket const& t) noexcept {
   switch (t.stage) {
     case stage::registered: return registered_;
+    case stage::waiting: return waiting_;
     case stage::queued: return t.path == path::hot ? hot_ : cold_;
     case stage::running: return running_;
     case stage::finished: return finished_;
@@ -160,6 +169,8 @@ void engine::move_to(ticket& t, stage at) noexcept {
   no_longer_elder(t);
   leave_queue(t);
   if (at == stage::queued && load_.queued_one_more(t.route)) wake();
+  if (t.chain && t.stage == stage::running) t.chain->in_flight -= 1;
+  if (t.chain && at == stage::running) t.chain->in_flight += 1;
   t.stage = at;
   auto& list = list_of(t);
   list.splice(list.end(), old, t.place);
@@ -170,6 +181,7 @@ void engine::remove(ticket& t) noexcept {
   if (auto const it = by_id_.find(t.event.id()); it != by_id_.end() && it->second == &t) by_id_.erase(it);
   leave_queue(t);
   no_longer_elder(t);
+  leave_chain(t);
   auto& list = list_of(t);
   t.stage = stage::gone;
   list.erase(t.place);  // may destroy t
@@ -186,13 +198,14 @@ void engine::remove_lost(ticket& t) {
   // A settlement that was sent before and not answered may have changed the row: then nothing is lost.
   (t.sending.unanswered ? counters_.unconfirmed : counters_.lost) += 1;
   ask_stop(t);
+  break_chain(t);
   remove(t);
   if (settings_.in_order) give_back_queued();  // the lost event may come before them
 }
 
 node_counters engine::counters() const noexcept {
   node_counters c = counters_;
-  c.held = hot_.size() + cold_.size() + running_.size() + finished_.size() + settling_.size();
+  c.held = waiting_.size() + hot_.size() + cold_.size() + running_.size() + finished_.size() + settling_.size();
   return c;
 }
 

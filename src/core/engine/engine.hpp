@@ -9,7 +9,8 @@
 //   registered ──commit──▶ queued ──worker──▶ running ──result──▶ finished ──settler──▶ settling ──reply──▶ gone
 //       └─ rollback, doubt, half a lease: gone          └─ timeout: finished       ◀── error ──┘
 //
-// It keeps its slot from registration (or claim) until its settlement is durable.
+// It keeps its slot from registration (or claim) until its settlement is durable. On a keyed node, the tickets of one
+// key form a chain (chain.hpp): one is queued or running, and the others wait behind it.
 //
 // Decisions that rule here: 002 a claim beside a settlement without a reply, 008 tokens in doubt, 017 a lost dispatch
 // lock, 018 where claims begin, 028 suspects, 029 rows that cannot be claimed.
@@ -26,6 +27,7 @@
 #include <vector>
 
 #include "core/base/random.hpp"
+#include "core/engine/chain.hpp"
 #include "core/engine/claim_pace.hpp"
 #include "core/engine/claim_size.hpp"
 #include "core/engine/isolation.hpp"
@@ -44,7 +46,14 @@
 namespace outbox::inline v0::core {
 
 /// Which loops should look again. `signal_hint`: the store should tell the other nodes that there are new rows.
-enum signal : unsigned { signal_work = 1, signal_settle = 2, signal_poll = 4, signal_renew = 8, signal_hint = 16 };
+enum signal : unsigned {
+  signal_work = 1,
+  signal_settle = 2,
+  signal_poll = 4,
+  signal_renew = 8,
+  signal_hint = 16,
+  signal_place = 32
+};
 
 /// What became of the events of one write.
 struct registration {
@@ -61,6 +70,10 @@ struct route_outcomes {
   std::uint64_t deferred = 0;
   std::uint64_t dead = 0;
 };
+
+/// How many rows of one key a claim takes. It doubles while whole runs are delivered.
+inline constexpr std::size_t shortest_run = 64;
+inline constexpr std::size_t longest_run = 512;
 
 class engine {
  public:
@@ -91,7 +104,7 @@ class engine {
   // Work.
   [[nodiscard]] assignment start_next(steady_time now);
   void finish(ticket& t, call_result v, steady_time now);
-  void detach(ticket& t);                                     ///< The listener's function returned without a result.
+  void detach(ticket& t, steady_time now);                    ///< The listener's function returned without a result.
   void answer_arrived(ticket& t) noexcept;                    ///< Its completion was called.
   void remember(ticket& t, std::string&& progress) noexcept;  ///< Keeps what a running call has done so far.
 
@@ -116,7 +129,13 @@ class engine {
   // The settler's step.
   [[nodiscard]] plan<settle_request> plan_settle(steady_time now, bool flush = false);
   void apply_settled(settle_request const& sent, std::vector<bool> const& applied, steady_time now);
+  void note_unblocked(std::size_t rows) noexcept;  ///< Rows can be claimed because a row before them left its key.
   void apply_settle_failure(settle_request const& sent, error const& e, steady_time now);
+
+  // The placer's step, of keyed nodes: where births stand whose transactions could not tell.
+  [[nodiscard]] plan<place_request> plan_place();
+  void apply_placed(place_request const& sent, std::vector<place> const& places, steady_time now);
+  void apply_place_failure(place_request const& sent, error const& e);
 
   // The renewer's step.
   [[nodiscard]] plan<renew_request> plan_renew(steady_time now, bool flush = false);
@@ -124,6 +143,7 @@ class engine {
   void apply_doubts_released(renew_request const& sent, steady_time now);
   void apply_renew_failure(renew_request const& sent, error const& e, steady_time now);
   void apply_heartbeat() noexcept { heartbeat_said_.clear(); }
+  void apply_healed(std::size_t rows, steady_time now);
 
   /// Why the node may not take events from this table. Empty: it may. The node finishes what it holds.
   void set_refusal(std::string why);
@@ -170,14 +190,36 @@ class engine {
   void remove_lost(ticket& t);
   void no_longer_elder(ticket& t) noexcept;
   void ask_stop(ticket& t);
-  void give_back(ticket& t);
-  void give_back_queued();
+  void give_back(ticket& t) noexcept;
+  void give_back_queued() noexcept;
   void abandon(ticket& t);
   void say(log_level level, std::string text, std::string_view kind = {}, log_facts facts = {}) {
     notes_.push_back({level, std::move(text), kind, std::move(facts)});
   }
 
   [[nodiscard]] static log_facts about(ticket const& t);  ///< The fields of a line about its event.
+
+  // Chains.
+  [[nodiscard]] bool may_be_owned(std::string const& key, steady_time now);
+  void join(ticket& t, std::shared_ptr<chain> const& c);
+  void join_birth(ticket& t, std::string key);
+  void join_claimed(ticket& t, std::string key, std::int64_t seq);
+  void leave_chain(ticket& t) noexcept;
+  void forget_chain(chain const& c) noexcept;
+  void place_births(birth& b, std::vector<bool> const& absent, steady_time now) noexcept;
+  void place_birth(ticket& t, steady_time now) noexcept;
+  void look_at_loose(chain& c, steady_time now) noexcept;
+  void enter_line(ticket& t) noexcept;
+  [[nodiscard]] bool leaves_line(ticket const& t) const noexcept;
+  [[nodiscard]] bool is_next(ticket const& t) const noexcept;
+  [[nodiscard]] bool may_settle(ticket const& t) const noexcept;
+  void begin_waiting(ticket& t, steady_time now) noexcept;
+  void enqueue(ticket& t, steady_time now) noexcept;
+  void follow_up(ticket& t, steady_time now);
+  void start_behind(ticket& t, steady_time now) noexcept;
+  void break_chain(ticket& t) noexcept;
+  void give_back_alone(ticket& t) noexcept;
+  void rest(std::string const& key, steady_time now);
 
   // Births.
   [[nodiscard]] bool births_may_be_owned() const noexcept;
@@ -195,6 +237,7 @@ class engine {
   [[nodiscard]] bool must_wait(ticket const& t, steady_time now) const noexcept;
   void begin(ticket& t, steady_time now);
   void gather_batch(assignment& a, ticket_list& queue, steady_time now);
+  void gather_chain(assignment& a, ticket const& first, steady_time now);
   void end_call(ticket& t) noexcept;
   void worker_returned(ticket const& t) noexcept;
   void decide(ticket& t, call_result v, steady_time now);
@@ -221,6 +264,7 @@ class engine {
   [[nodiscard]] bool may_gather() const noexcept;
   [[nodiscard]] steady_time settle_due() const noexcept;
   void call_settler(ticket const& t) noexcept;
+  void take_for_settling(ticket_ptr const& t, settle_request& request);
   void settled(ticket& t, bool applied, steady_time now);
   void count_settled(ticket const& t) noexcept;
   [[nodiscard]] steady_time end_what_is_late(steady_time now);
@@ -242,9 +286,12 @@ class engine {
 
   bool open_ = false;
   bool takes_over_ = true;  ///< What is committed is delivered here. False once a stop has released what was queued.
-  ticket_list registered_, hot_, cold_, running_, finished_, settling_;
+  ticket_list registered_, waiting_, hot_, cold_, running_, finished_, settling_;
   std::unordered_map<std::string_view, ticket*> by_id_;  ///< The tickets of the lists, except those that `forget` took
                                                          ///< out. The keys live in the tickets.
+  std::unordered_map<std::string_view, std::shared_ptr<chain>> chains_;  ///< By key. The keys live in the chains.
+  std::unordered_map<std::string, steady_time> resting_;  ///< Keys whose births go through the table until then.
+  std::size_t run_ = shortest_run;                        ///< How many rows of a key a claim takes.
   std::list<std::shared_ptr<birth>> births_;
   std::list<doubt> doubts_;
   slots slots_;
@@ -275,7 +322,10 @@ class engine {
   bool awaited_result_ = false;  ///< Of those that are finished.
   steady_time settle_not_before_{}, settler_wakes_{steady_time::max()};
 
+  bool place_busy_ = false;
+
   bool renew_busy_ = false;
+  steady_time next_heal_{};
   steady_time next_renew_{}, renewer_wakes_{};
   std::string heartbeat_said_;  ///< The last error of the registry; the log has it already.
 

@@ -60,7 +60,7 @@ bool engine::leases_are_fresh(steady_time now) const noexcept {
   auto const fresh = [&](ticket_ptr const& t) {
     return t->hold == hold::lost || (t->hold == hold::sure && t->lease_end - now > leases_.start_margin());
   };
-  for (auto const* list : {&registered_, &hot_, &cold_, &running_, &finished_, &settling_}) {
+  for (auto const* list : {&registered_, &waiting_, &hot_, &cold_, &running_, &finished_, &settling_}) {
     if (!std::ranges::all_of(*list, fresh)) return false;
   }
   return true;
@@ -83,6 +83,8 @@ claim_request engine::next_claim(steady_time now) {
           .unowned_only = pace_.careful(now),
           .skip_recent = settings_.poll.skip_recent,
           .in_order = settings_.in_order,
+          .keyed = settings_.keyed,
+          .run = run_,
           .retries_only = !settings_.poll.drain && !settings_.in_order && !alone && now < next_round_,
           .pauses = std::move(left),
           .leave = isolation_.to_leave(now),
@@ -135,6 +137,7 @@ std::size_t engine::apply_claim(claim_request const& claim, steady_time sent, cl
   if (!claim.retries_only) next_round_ = now + std::chrono::duration_cast<steady_time::duration>(every);
   // Without draining, a full claim of new rows is the last one until the next round.
   reply.more = reply.more && (settings_.poll.drain || claim.retries_only);
+  counters_.noted += reply.noted;
   pace_.plan_next(claim, reply, std::max<steady_time::duration>(next_round_ - now, {}), settings_.poll.every, now);
   for (auto& row : reply.rows) receive(std::move(row), sent, now);
   return reply.rows.size();
@@ -191,17 +194,26 @@ void engine::receive(claimed_row row, steady_time sent, steady_time now) {
   t->taken = now;
   t->limit = end_of_waiting(*t, now);
   // The dispatch lock may have been lost since the claim was sent.
-  bool const wanted = open_ && (active() || has_bug(planted_bug::work_goes_on_without_the_lock));
-  if (wanted && row.malformed.empty()) {
-    admit(t, stage::queued);
+  bool wanted = open_ && (active() || has_bug(planted_bug::work_goes_on_without_the_lock));
+  bool const keyed = settings_.keyed && !row.key.empty();
+  if (keyed) join_claimed(*t, std::move(row.key), row.seq);
+  wanted = wanted && (!keyed || !t->chain->broken);
+  bool const used_up = keyed && row.crashes >= settings_.lease.max_crashes;
+  if (wanted && row.malformed.empty() && !used_up) {
+    admit(t, keyed ? stage::waiting : stage::queued);
+    if (keyed) begin_waiting(*t, now);
     signals_ |= signal_work;
     return;
   }
   t->settlement = {.outcome = wanted ? outcome::dead : outcome::release, .progress = t->progress};
   t->unreadable = !row.malformed.empty();
-  if (wanted) t->settlement.error = "the row cannot be read: " + row.malformed;
+  if (wanted) {
+    t->settlement.error =
+        t->unreadable ? "the row cannot be read: " + row.malformed : crash_budget_exhausted(row.crashes);
+  }
   admit(t, stage::finished);
   call_settler(*t);
+  if (keyed) follow_up(*t, now);
 }
 
 // The row was free although its settlement is not confirmed: the settlement has taken effect, and the row fell due
@@ -220,6 +232,11 @@ void engine::own_again(ticket& t, row_handle handle, steady_time lease_end) {
   t.hold = hold::sure;
   t.handle = std::move(handle);
   t.lease_end = lease_end;
+  if (!t.chain) return;
+  // What the claim brought besides continues this chain, even if it is broken: then it is given back.
+  t.chain->token = t.handle.token;
+  chains_.erase(t.chain->key);
+  chains_.emplace(t.chain->key, t.chain);
 }
 
 void engine::apply_released(release_request const& sent, steady_time now) {

@@ -6,6 +6,12 @@
 #include "core/engine/engine.hpp"
 
 namespace outbox::inline v0::core {
+namespace {
+
+// More are left to the next renewal: one statement must not take long.
+constexpr std::size_t most_healed = 1000;
+
+}  // namespace
 
 // Ends transactions, calls and waits that take too long. Returns when the next of them will.
 steady_time engine::end_what_is_late(steady_time now) {
@@ -50,7 +56,7 @@ plan<renew_request> engine::plan_renew(steady_time now, bool flush) {
   request.sent = now;
   request.held = counters().held;
   request.pauses_version = pauses_version_;
-  for (auto const* list : {&hot_, &cold_, &running_, &finished_}) {
+  for (auto const* list : {&waiting_, &hot_, &cold_, &running_, &finished_}) {
     for (auto const& t : *list) {
       if (t->hold == hold::lost) continue;
       request.tickets.push_back(t);
@@ -58,6 +64,7 @@ plan<renew_request> engine::plan_renew(steady_time now, bool flush) {
     }
   }
   for (auto const& d : doubts_) request.doubts.push_back(d.token);
+  if (settings_.keyed && open_ && now >= next_heal_) request.heal = most_healed;
   renew_busy_ = true;
   next_renew_ = now + leases_.renew_every();
   renewer_wakes_ = soonest;

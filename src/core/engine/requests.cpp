@@ -47,6 +47,10 @@ settle_reply perform(spi::store& s, settle_request const& request) noexcept {
   });
 }
 
+place_reply perform(spi::store& s, place_request const& request) noexcept {
+  return reply_of<place_reply>([&](place_reply& reply) { reply.places = s.places(request.ids); });
+}
+
 renew_reply perform(spi::store& s, renew_request const& request, node_row const& self,
                     std::weak_ptr<dispatch_lock> const& lock) noexcept {
   bool lost = false;
@@ -80,6 +84,11 @@ renew_reply perform(spi::store& s, renew_request const& request, node_row const&
     reply.commits += 1;
   });
   also([&] { reply.settings = s.settings(); });
+  also([&] {
+    if (request.heal == 0) return;
+    reply.healed = s.heal(request.heal);
+    reply.commits += *reply.healed > 0 ? 1 : 0;
+  });
   return reply;
 }
 

@@ -52,6 +52,17 @@ struct settle_reply {
   std::optional<error> failure;
 };
 
+/// Asks where births stand in their keys, because their transactions could not tell.
+struct place_request {
+  std::vector<ticket_ptr> tickets;
+  std::vector<std::string> ids;  ///< One per ticket.
+};
+
+struct place_reply {
+  std::vector<place> places;  ///< One per id.
+  std::optional<error> failure;
+};
+
 struct renew_request {
   std::vector<ticket_ptr> tickets;
   std::vector<row_handle> rows;     ///< One per ticket.
@@ -59,6 +70,7 @@ struct renew_request {
   steady_time sent{};
   std::uint64_t held = 0;            ///< The number of events in the node, for the registry.
   std::uint64_t pauses_version = 0;  ///< Pauses that were set since the request was sent win over its reply.
+  std::size_t heal = 0;              ///< Unblock up to so many rows that wait for nothing. 0: do not look.
 };
 
 struct renew_reply {
@@ -66,6 +78,7 @@ struct renew_reply {
   std::optional<error> failure;  ///< The leases were not renewed, as far as is known.
   std::optional<error> rest;     ///< They were, but something after that failed.
   bool doubts_released = false;
+  std::optional<std::size_t> healed;  ///< The number of rows that waited for nothing, if that was asked.
   std::optional<table_settings> settings;
   std::uint64_t commits = 0;               ///< Transactions that wrote to the store.
   std::weak_ptr<dispatch_lock> lost_lock;  ///< The dispatch lock, if its renewal found that it was lost.
@@ -83,6 +96,7 @@ struct plan {
 [[nodiscard]] poll_reply perform(spi::store& s, poll_request const& request, std::string const& incarnation,
                                  std::weak_ptr<dispatch_lock> const& lock) noexcept;
 [[nodiscard]] settle_reply perform(spi::store& s, settle_request const& request) noexcept;
+[[nodiscard]] place_reply perform(spi::store& s, place_request const& request) noexcept;
 
 /// Renews, releases what is in doubt, and tells the other nodes that this one lives.
 [[nodiscard]] renew_reply perform(spi::store& s, renew_request const& request, node_row const& self,

@@ -39,20 +39,31 @@ plan<settle_request> engine::plan_settle(steady_time now, bool flush) {
   if (settle_busy_ || finished_.empty()) return {};
   if (auto const due = flush ? settle_not_before_ : settle_due(); now < due) return {{}, settler_wakes_ = due};
   settle_request request;
-  while (!finished_.empty() && request.items.size() < max_settlements) {
-    ticket_ptr const t = finished_.front();
+  for (auto it = finished_.begin(); it != finished_.end() && request.items.size() < max_settlements;) {
+    ticket_ptr const t = *it++;
+    if (!may_settle(*t)) continue;
     if (goes_alone(*t) && !request.items.empty()) break;
-    request.tickets.push_back(t);
-    request.items.push_back(t->settlement);
-    request.items.back().row = t->handle;
-    move_to(*t, stage::settling);
-    if (has_bug(planted_bug::registration_ends_too_early)) remove(*t);
+    take_for_settling(t, request);
     if (goes_alone(*t)) break;
   }
+  // Only a listener that keeps the order itself answers for a later event first. The earlier answer brings us back.
+  if (request.items.empty()) return {};
   settle_busy_ = true;
   if (finished_.empty()) awaited_result_ = false;
   settle_pace_.sent(now);
   return {std::move(request)};
+}
+
+void engine::take_for_settling(ticket_ptr const& t, settle_request& request) {
+  request.tickets.push_back(t);
+  auto& item = request.items.emplace_back(t->settlement);
+  item.row = t->handle;
+  if (t->chain && leaves_line(*t) && !has_bug(planted_bug::next_row_is_not_unblocked)) {
+    item.key = t->chain->key;
+    item.seq = t->seq;
+  }
+  move_to(*t, stage::settling);
+  if (has_bug(planted_bug::registration_ends_too_early)) remove(*t);
 }
 
 void engine::apply_settled(settle_request const& sent, std::vector<bool> const& applied, steady_time now) {
@@ -70,6 +81,7 @@ void engine::settled(ticket& t, bool applied, steady_time now) {
   auto const& s = t.settlement;
   if (s.outcome == outcome::retry || s.outcome == outcome::defer) wake(now + s.delay);
   if (s.outcome == outcome::release && open_) wake();  // some node should take it, perhaps this one
+  if (s.outcome == outcome::release && t.chain && t.path == path::hot) rest(t.chain->key, now);
   if (s.outcome == outcome::dead) {
     auto const route = t.route == nullptr ? std::string{} : " of route '" + t.route->name + "'";
     auto facts = about(t);

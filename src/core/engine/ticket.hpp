@@ -17,8 +17,10 @@
 namespace outbox::inline v0::core {
 
 /// Where a ticket is. It moves from left to right; only a settlement that fails goes back from settling to finished.
-enum class stage { registered, queued, running, finished, settling, gone };
+/// `waiting` is for tickets of a chain that others stand before.
+enum class stage { registered, waiting, queued, running, finished, settling, gone };
 
+struct chain;
 struct ticket;
 using ticket_ptr = std::shared_ptr<ticket>;
 using ticket_list = std::list<ticket_ptr>;
@@ -85,6 +87,15 @@ struct ticket {
   listener_call call{};                    ///< From `running` on.
   core::sending sending{};                 ///< From `finished` on.
   ticket_list::iterator place{};           ///< In the list of its stage.
+
+  // In the order of its key: only a keyed node uses these.
+  std::shared_ptr<core::chain> chain{};  ///< Null: it is in no order.
+  std::int64_t seq = 0;                  ///< The number of its row. 0: not known yet.
+  std::string before{};                  ///< The id of the row before it, until it is in line. Births only.
+  ticket* ahead = nullptr;               ///< The one before it in its chain.
+  ticket* behind = nullptr;              ///< The one behind it in its chain.
+  enum class placing { not_asked, asked, told } placing = placing::told;  ///< Whether its place is known. Births only.
+  bool in_line = false;                                                   ///< In `chain::line`, else perhaps loose.
 };
 
 /// A token that may own rows without the node knowing (decision 008). It is released at once, and again at each renewal
@@ -103,6 +114,10 @@ struct birth {
   bool open = true;  ///< The engine has not heard of its end.
   std::list<std::shared_ptr<birth>>::iterator place{};
   std::list<doubt> spare;  ///< One entry, made before COMMIT so that nothing is allocated after it.
+
+  // Of a keyed node, if one of the tickets has a key.
+  std::shared_ptr<spi::insert_receipt> receipt{};  ///< Where the rows of the write stand.
+  std::vector<std::size_t> rows{};                 ///< One per ticket: its row in the receipt.
 };
 
 /// What a worker does next: one event, or several for one listener that takes them together.

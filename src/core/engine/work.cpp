@@ -101,8 +101,23 @@ assignment engine::start_next(steady_time now) {
   assignment a{*t->place, {}};
   begin(*t, now);
   t->call.leads = true;
-  if (t->route != nullptr && t->route->max_batch > 1) gather_batch(a, *queue, now);
+  if (t->route != nullptr && t->route->max_batch > 1) {
+    gather_chain(a, *t, now);
+    gather_batch(a, *queue, now);
+  }
   return a;
+}
+
+// A listener that keeps the order itself gets what waits behind the first event too, in order.
+void engine::gather_chain(assignment& a, ticket const& first, steady_time now) {
+  route const* const where = first.route;
+  if (!first.chain || !where->options.keeps_order) return;
+  for (ticket* t = first.behind; t != nullptr && a.rest.size() + 1 < where->max_batch && load_.has_room(where);
+       t = t->behind) {
+    if (t->stage != stage::waiting || t->route != where || must_wait(*t, now) || !may_begin(*t, now)) return;
+    a.rest.push_back(*t->place);
+    begin(*t, now);
+  }
 }
 
 // The events that wait for the same batch listener go with the first one.
@@ -128,9 +143,13 @@ void engine::worker_returned(ticket const& t) noexcept {
   signals_ |= signal_poll;
 }
 
-void engine::detach(ticket& t) {
+void engine::detach(ticket& t, steady_time now) {
   t.call.phase = listener_call::phase::waiting;
-  if (!t.call.timed_out) return;
+  if (!t.call.timed_out) {
+    bool const keeps_order = t.chain && !t.chain->broken && t.stage == stage::running && t.route->options.keeps_order;
+    if (keeps_order && t.behind != nullptr && t.behind->route == t.route) start_behind(t, now);
+    return;
+  }
   end_call(t);
   worker_returned(t);
 }
@@ -155,6 +174,7 @@ void engine::finish(ticket& t, call_result v, steady_time now) {
   decide(t, std::move(v), now);
   move_to(t, stage::finished);
   call_settler(t);
+  if (t.chain) follow_up(t, now);
   // On an ordered node nothing overtakes an event that is not DONE or DEAD.
   auto const what = t.settlement.outcome;
   if (settings_.in_order && what != outcome::delivered && what != outcome::dead) give_back_queued();
@@ -169,8 +189,8 @@ void engine::decide(ticket& t, call_result v, steady_time now) {
                    // Without a delay the event would come back at once, for ever, because nothing is counted.
                    t.settlement.delay = d.delay.count() > 0 ? sensible(d.delay) : retry_of(t).backoff.base;
                    t.settlement.error = scrub(d.reason, max_error_characters);
-                   // In order, its error distinguishes a row that waits from one that was written with a delay.
-                   if (settings_.in_order && t.settlement.error.empty()) t.settlement.error = "deferred";
+                   // In an order, its error distinguishes a row that waits from one that was written with a delay.
+                   if ((settings_.in_order || t.chain) && t.settlement.error.empty()) t.settlement.error = "deferred";
                    if (d.whole_route && !settings_.in_order) hold_route(t, now);
                  },
                  [&](failed& f) { decide_failure(t, std::move(f.reason), f.after); },
@@ -231,6 +251,7 @@ void engine::time_out(ticket& t, steady_time now) {
   decide_failure(t, "the listener did not answer within " + std::to_string(limit) + " ms", {});
   move_to(t, stage::finished);
   call_settler(t);
+  if (t.chain) follow_up(t, now);
 }
 
 }  // namespace outbox::inline v0::core

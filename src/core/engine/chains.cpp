@@ -1,0 +1,311 @@
+// Chains: the events of one key, one after the other.
+#include <algorithm>
+#include <utility>
+
+#include "core/base/planted.hpp"
+#include "core/engine/engine.hpp"
+
+namespace outbox::inline v0::core {
+namespace {
+
+// How many births of one key may wait in the node. More go through the table, so that one busy key does not take every
+// slot of the hot path.
+constexpr std::size_t most_births = 64;
+
+// How long births of a key go through the table after one of them found a row before it that this node does not hold.
+constexpr milliseconds rest_of_a_key{250};
+
+// More keys than this are not remembered: the next birth of a forgotten one costs a release.
+constexpr std::size_t most_resting_keys = 10'000;
+
+// How many births one question asks about, and how often rows that wait for nothing are looked for.
+constexpr std::size_t most_questions = 500;
+constexpr milliseconds heal_every = std::chrono::minutes{5};
+
+bool is_over(ticket const& t) noexcept { return t.stage == stage::finished || t.stage == stage::settling; }
+
+}  // namespace
+
+// Joining and leaving.
+
+bool engine::may_be_owned(std::string const& key, steady_time now) {
+  if (auto const r = resting_.find(key); r != resting_.end()) {
+    if (now < r->second) return false;
+    resting_.erase(r);
+  }
+  auto const c = chains_.find(key);
+  if (c == chains_.end()) return true;
+  if (c->second->births >= most_births) c->second->crowded = true;
+  return !c->second->crowded;
+}
+
+// The key has a row before its births that is not here: it is claimed in its turn, and so are they.
+void engine::rest(std::string const& key, steady_time now) {
+  if (resting_.size() >= most_resting_keys) resting_.clear();
+  resting_[key] = now + rest_of_a_key;
+}
+
+void engine::join(ticket& t, std::shared_ptr<chain> const& c) {
+  t.chain = c;
+  c->members += 1;
+  if (t.path == path::hot) c->births += 1;
+}
+
+void engine::join_birth(ticket& t, std::string key) {
+  auto at = chains_.find(key);
+  if (at == chains_.end()) {
+    auto fresh = std::make_shared<chain>(std::move(key));
+    at = chains_.emplace(fresh->key, fresh).first;
+  }
+  join(t, at->second);
+  t.placing = ticket::placing::not_asked;
+}
+
+// The rows of one claim and key continue each other. A new claim begins a new chain: its first row has nothing before
+// it in the table, so whatever the node still holds of the key has left the line, or was lost.
+void engine::join_claimed(ticket& t, std::string key, std::int64_t seq) {
+  auto at = chains_.find(key);
+  if (at == chains_.end() || at->second->token != t.handle.token) {
+    if (at != chains_.end()) chains_.erase(at);
+    auto fresh = std::make_shared<chain>(std::move(key));
+    fresh->token = t.handle.token;
+    at = chains_.emplace(fresh->key, fresh).first;
+  }
+  t.seq = seq;
+  join(t, at->second);
+  enter_line(t);
+}
+
+void engine::enter_line(ticket& t) noexcept {
+  t.in_line = true;
+  t.chain->line.insert(t);
+}
+
+void engine::leave_chain(ticket& t) noexcept {
+  auto const c = std::exchange(t.chain, nullptr);
+  if (!c) return;
+  bool const loose = !t.in_line && t.stage == stage::waiting;
+  if (t.in_line) c->line.erase(t);
+  if (loose) c->loose.erase(t);
+  t.in_line = false;
+  // Births that wait for its commit will not hear of it.
+  for (ticket* n = c->loose.first(); n != nullptr;) {
+    ticket& each = *std::exchange(n, n->behind);
+    if (each.before == t.event.id() && each.before != c->last_done) give_back_alone(each);
+  }
+  if (t.stage == stage::running) c->in_flight -= 1;
+  if (t.path == path::hot) c->births -= 1;
+  c->members -= 1;
+  if (c->members == 0) forget_chain(*c);
+}
+
+void engine::forget_chain(chain const& c) noexcept {
+  if (auto const at = chains_.find(c.key); at != chains_.end() && at->second.get() == &c) chains_.erase(at);
+}
+
+// What comes next.
+
+// DONE, or DEAD where that does not park the key: the events behind it may be delivered.
+bool engine::leaves_line(ticket const& t) const noexcept {
+  auto const what = t.settlement.outcome;
+  return what == outcome::delivered || (what == outcome::dead && settings_.on_dead == on_dead::skip);
+}
+
+bool engine::is_next(ticket const& t) const noexcept {
+  if (t.chain->in_flight > 0) return false;
+  return t.ahead == nullptr || (is_over(*t.ahead) && leaves_line(*t.ahead));
+}
+
+// An event must not be DONE before the one before it is: a crash in between would leave a gap that is delivered late.
+bool engine::may_settle(ticket const& t) const noexcept {
+  if (!t.chain || t.ahead == nullptr || !leaves_line(t)) return true;
+  if (has_bug(planted_bug::late_row_is_settled_first)) return true;
+  return t.ahead->stage == stage::settling;  // in the same request: there is one at a time
+}
+
+void engine::begin_waiting(ticket& t, steady_time now) noexcept {
+  t.limit = steady_time::max();  // its patience begins when it is the first
+  if (is_next(t)) enqueue(t, now);
+}
+
+void engine::enqueue(ticket& t, steady_time now) noexcept {
+  t.limit = end_of_waiting(t, now);
+  move_to(t, stage::queued);
+  signals_ |= signal_work;
+}
+
+// Of a listener that keeps the order itself, later events may have been answered first.
+void engine::start_behind(ticket& t, steady_time now) noexcept {
+  ticket* next = t.behind;
+  while (next != nullptr && is_over(*next) && leaves_line(*next)) next = next->behind;
+  if (next != nullptr && next->stage == stage::waiting) enqueue(*next, now);
+}
+
+// The listener has answered. The next event begins at once, not when this one is durable: after a crash the key is
+// repeated from some point on, in order.
+void engine::follow_up(ticket& t, steady_time now) {
+  auto& c = *t.chain;
+  if (!leaves_line(t) && !has_bug(planted_bug::chain_goes_on_after_a_failure)) return break_chain(t);
+  if (t.seq > c.done_seq) {
+    c.done_seq = t.seq;
+    c.last_done = t.event.id();
+  }
+  if (c.broken) return;
+  if (t.behind == nullptr && run_ < longest_run && t.path == path::cold) run_ *= 2;  // a whole run was delivered
+  if (c.in_flight == 0) start_behind(t, now);
+  look_at_loose(c, now);
+}
+
+// What is behind `t` must not begin before it. Calls that run go on: only a listener that keeps the order itself has
+// several.
+void engine::break_chain(ticket& t) noexcept {
+  auto const c = t.chain;
+  if (!c || c->broken) return;
+  c->broken = true;
+  forget_chain(*c);
+  run_ = shortest_run;
+  bool any = false;
+  for (ticket* n = t.in_line ? t.behind : nullptr; n != nullptr;) {
+    ticket& each = *std::exchange(n, n->behind);
+    if (each.stage != stage::waiting && each.stage != stage::queued) continue;
+    give_back_alone(each);
+    any = true;
+  }
+  while (c->loose.first() != nullptr) {
+    any = true;
+    give_back_alone(*c->loose.first());
+  }
+  if (!any) return;
+  counters_.chains_broken += 1;
+  look_everywhere();  // what is given back may be older than where claims begin
+}
+
+// Births.
+
+// After COMMIT: nothing is allocated.
+void engine::place_births(birth& b, std::vector<bool> const& absent, steady_time now) noexcept {
+  for (std::size_t i = 0; i < b.tickets.size(); ++i) {
+    auto& t = *b.tickets[i];
+    if (!t.chain || (i < absent.size() && absent[i])) continue;
+    if (b.receipt && b.rows[i] < b.receipt->rows.size() && b.receipt->rows[b.rows[i]].known) {
+      auto& told = b.receipt->rows[b.rows[i]];
+      t.seq = told.seq;
+      t.before = std::move(told.before);
+      t.placing = ticket::placing::told;
+    }
+    if (t.placing != ticket::placing::told) signals_ |= signal_place;
+    t.limit = steady_time::max();
+    move_to(t, stage::waiting);
+    t.chain->loose.insert(t);
+  }
+  for (auto const& t : b.tickets) {
+    if (t->chain && t->stage == stage::waiting && !t->in_line) look_at_loose(*t->chain, now);
+  }
+}
+
+// Each that finds its place may be what another one waits for.
+void engine::look_at_loose(chain& c, steady_time now) noexcept {
+  for (bool again = true; again;) {
+    again = false;
+    for (ticket* n = c.loose.first(); n != nullptr;) {
+      ticket& t = *std::exchange(n, n->behind);
+      if (t.placing != ticket::placing::told) continue;
+      place_birth(t, now);
+      again = again || t.in_line || t.stage != stage::waiting;
+      if (again) break;
+    }
+  }
+}
+
+// A row before this one that the engine does not hold in the same chain belongs to somebody else, or is in doubt, even
+// if it carries a token of this node.
+void engine::place_birth(ticket& t, steady_time now) noexcept {
+  auto& c = *t.chain;
+  if (c.broken) return give_back_alone(t);
+  if (!t.before.empty() && t.before != c.last_done) {
+    auto const found = by_id_.find(t.before);
+    ticket const* const before = found == by_id_.end() ? nullptr : found->second;
+    bool const ours = before != nullptr && before->chain == t.chain;
+    bool const trusted = has_bug(planted_bug::birth_trusts_its_token);
+    if (!ours && !trusted) return give_back_alone(t);
+    if (ours && !before->in_line && !has_bug(planted_bug::hook_overtakes_its_forerunner)) {
+      if (is_over(*before)) return give_back_alone(t);
+      return;  // its commit is not heard of yet, or its place is not known
+    }
+  }
+  c.loose.erase(t);
+  enter_line(t);
+  begin_waiting(t, now);
+}
+
+plan<place_request> engine::plan_place() {
+  if (place_busy_) return {};
+  place_request request;
+  for (auto const& t : waiting_) {
+    if (request.ids.size() == most_questions) break;
+    if (t->placing != ticket::placing::not_asked) continue;
+    t->placing = ticket::placing::asked;
+    request.tickets.push_back(t);
+    request.ids.push_back(t->event.id());
+  }
+  if (request.ids.empty()) return {};
+  place_busy_ = true;
+  return {std::move(request)};
+}
+
+void engine::apply_placed(place_request const& sent, std::vector<place> const& places, steady_time now) {
+  place_busy_ = false;
+  signals_ |= signal_place;
+  for (std::size_t i = 0; i < sent.tickets.size(); ++i) {
+    auto& t = *sent.tickets[i];
+    if (t.stage != stage::waiting || t.in_line || !t.chain) continue;
+    if (!places[i].known) {
+      give_back_alone(t);
+      continue;
+    }
+    t.placing = ticket::placing::told;
+    t.before = places[i].before;
+    t.chain->loose.erase(t);
+    t.seq = places[i].seq;
+    t.chain->loose.insert(t);
+  }
+  for (auto const& t : sent.tickets) {
+    if (t->chain && t->stage == stage::waiting && !t->in_line) look_at_loose(*t->chain, now);
+  }
+}
+
+void engine::apply_place_failure(place_request const& sent, error const& e) {
+  place_busy_ = false;
+  counters_.store_errors += 1;
+  say(log_level::warning, std::string{"cannot ask where new events stand in their keys: "} + e.what() +
+                              "; they go through the table",
+      "place", facts_of(e));
+  for (auto const& t : sent.tickets) {
+    if (t->chain && t->stage == stage::waiting && !t->in_line) give_back_alone(*t);
+  }
+}
+
+// Healing.
+
+void engine::note_unblocked(std::size_t rows) noexcept {
+  if (rows == 0) return;
+  counters_.unblocked += rows;
+  wake();
+  hint();  // another node may have nothing to do
+}
+
+void engine::apply_healed(std::size_t rows, steady_time now) {
+  auto const jitter = 0.8 + 0.4 * random_.fraction();
+  auto const usual = std::chrono::duration<double, std::milli>{heal_every} * jitter;
+  next_heal_ = now + std::chrono::duration_cast<steady_time::duration>(usual);
+  if (rows == 0) return;
+  counters_.healed += rows;
+  say(log_level::warning,
+      std::to_string(rows) +
+          " events waited for an earlier one of their key that is not there any more: somebody changed the table by "
+          "hand, or transactions of one key did not come one after the other",
+      "heal", {{"rows", std::to_string(rows)}});
+  wake();
+}
+
+}  // namespace outbox::inline v0::core
