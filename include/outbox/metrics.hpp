@@ -39,6 +39,12 @@ struct node_counters {
   /// Transactions in which the node's own threads wrote to the store: claims that found rows, settlements, renewals,
   /// releases, heartbeats, purges. Reads and claims that found nothing are not among them.
   std::uint64_t commits = 0;
+
+  // Of a `keyed` node.
+  std::uint64_t noted = 0;      ///< Rows of which a claim noted that they wait for another row of their key.
+  std::uint64_t unblocked = 0;  ///< Such rows that the end of the row before them let go on.
+  std::uint64_t healed = 0;     ///< Such rows that waited for nothing: another program removed what was before them.
+  std::uint64_t chains_broken = 0;  ///< Times that an event was not delivered and those behind it were given back.
 };
 
 /// What a node counts for a monitoring system. The meaning is that of the field of `node_counters` with the same name.
@@ -61,6 +67,10 @@ enum class counter {
   isolated,
   maybe_duplicates,
   commits,
+  noted,
+  unblocked,
+  healed,
+  chains_broken,
 };
 
 /// What a node measures now and then.

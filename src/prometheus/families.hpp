@@ -34,6 +34,10 @@ inline constexpr described<counter> counters[] = {
     {counter::isolated, "Rows that could not be claimed; the node goes on without them."},
     {counter::maybe_duplicates, "Calls of listeners whose event may have been delivered before."},
     {counter::commits, "Transactions in which the node wrote to its store."},
+    {counter::noted, "Rows of which a claim noted that they wait for another row of their key."},
+    {counter::unblocked, "Noted rows that the end of the row before them let go on."},
+    {counter::healed, "Noted rows that waited for nothing: another program removed what was before them."},
+    {counter::chains_broken, "Times that an event was not delivered and those behind it were given back."},
 };
 
 /// How the gauges of exporters with the same labels become one.
@@ -86,7 +90,7 @@ consteval bool in_order(Table const& table) {
   return true;
 }
 static_assert(in_order(counters) && in_order(gauges) && in_order(histograms));
-static_assert(std::size(counters) == static_cast<std::size_t>(counter::commits) + 1);
+static_assert(std::size(counters) == static_cast<std::size_t>(counter::chains_broken) + 1);
 static_assert(std::size(gauges) == static_cast<std::size_t>(gauge::active) + 1);
 static_assert(std::size(histograms) == static_cast<std::size_t>(histogram::pool_wait_seconds) + 1);
 

@@ -35,13 +35,17 @@ inline constexpr counter_row counter_table[] = {
     {counter::isolated, "claim.isolated", &node_counters::isolated},
     {counter::maybe_duplicates, "dispatch.maybe_duplicate", &node_counters::maybe_duplicates},
     {counter::commits, "store.commits", &node_counters::commits},
+    {counter::noted, "order.noted", &node_counters::noted},
+    {counter::unblocked, "order.unblocked", &node_counters::unblocked},
+    {counter::healed, "order.healed", &node_counters::healed},
+    {counter::chains_broken, "order.broken", &node_counters::chains_broken},
 };
 
 consteval bool in_order_of_the_enumerators() {
   for (std::size_t i = 0; i < std::size(counter_table); ++i) {
     if (static_cast<std::size_t>(counter_table[i].which) != i) return false;
   }
-  return std::size(counter_table) == static_cast<std::size_t>(counter::commits) + 1;
+  return std::size(counter_table) == static_cast<std::size_t>(counter::chains_broken) + 1;
 }
 static_assert(in_order_of_the_enumerators());
 
