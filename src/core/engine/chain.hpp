@@ -46,7 +46,7 @@ struct chain {
   explicit chain(std::string k) : key{std::move(k)} {}
 
   std::string const key;
-  spi::owner_token token{};   ///< Of the claim that its last rows came from. Empty: it began with a birth.
+  owner_token token{};        ///< Of the claim that its last rows came from. Empty: it began with a birth.
   ticket_line line;           ///< Tickets whose place is known, until they are gone.
   ticket_line loose;          ///< Committed births whose place is not known, or whose forerunner's commit was not heard.
   std::string last_done{};    ///< The id of the last event that left the line here, by `seq`,

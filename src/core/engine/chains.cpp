@@ -21,6 +21,7 @@ constexpr std::size_t most_resting_keys = 10'000;
 // How many births one question asks about, and how often rows that wait for nothing are looked for.
 constexpr std::size_t most_questions = 500;
 constexpr milliseconds heal_every = std::chrono::minutes{5};
+constexpr milliseconds heal_after_a_crash = std::chrono::minutes{1};
 
 bool is_over(ticket const& t) noexcept { return t.stage == stage::finished || t.stage == stage::settling; }
 
@@ -294,11 +295,16 @@ void engine::note_unblocked(std::size_t rows) noexcept {
   hint();  // another node may have nothing to do
 }
 
+// Whoever held the row may have been killed together with other programs that change the table.
+void engine::heal_soon() noexcept { next_heal_ = std::min(next_heal_, last_heal_ + heal_after_a_crash); }
+
 void engine::apply_healed(std::size_t rows, steady_time now) {
   auto const jitter = 0.8 + 0.4 * random_.fraction();
   auto const usual = std::chrono::duration<double, std::milli>{heal_every} * jitter;
+  last_heal_ = now;
   next_heal_ = now + std::chrono::duration_cast<steady_time::duration>(usual);
   if (rows == 0) return;
+  next_heal_ = now;  // there may be more
   counters_.healed += rows;
   say(log_level::warning,
       std::to_string(rows) +

@@ -220,6 +220,7 @@ class engine {
   void break_chain(ticket& t) noexcept;
   void give_back_alone(ticket& t) noexcept;
   void rest(std::string const& key, steady_time now);
+  void heal_soon() noexcept;
 
   // Births.
   [[nodiscard]] bool births_may_be_owned() const noexcept;
@@ -325,7 +326,7 @@ class engine {
   bool place_busy_ = false;
 
   bool renew_busy_ = false;
-  steady_time next_heal_{};
+  steady_time next_heal_{}, last_heal_{};
   steady_time next_renew_{}, renewer_wakes_{};
   std::string heartbeat_said_;  ///< The last error of the registry; the log has it already.
 

@@ -1,6 +1,7 @@
 // The poller's step: finds the rows that no node holds.
 #include <algorithm>
 #include <cassert>
+#include <outbox/spi/claim_filter.hpp>
 
 #include "core/base/planted.hpp"
 #include "core/engine/engine.hpp"
@@ -197,6 +198,7 @@ void engine::receive(claimed_row row, steady_time sent, steady_time now) {
   bool wanted = open_ && (active() || has_bug(planted_bug::work_goes_on_without_the_lock));
   bool const keyed = settings_.keyed && !row.key.empty();
   if (keyed) join_claimed(*t, std::move(row.key), row.seq);
+  if (keyed && row.crashes > 0) heal_soon();
   wanted = wanted && (!keyed || !t->chain->broken);
   bool const used_up = keyed && row.crashes >= settings_.lease.max_crashes;
   if (wanted && row.malformed.empty() && !used_up) {

@@ -198,7 +198,7 @@ void node_core::wait_for_answer(std::shared_ptr<async_call> const& call, std::si
   std::unique_lock lock{mutex_};
   call->begun = begun;
   call->returned = true;
-  engine_.detach(*call->ticket);
+  engine_.detach(*call->ticket, now());
   if (call->dropped && !call->answer) call->answer = dropped_completion();
   if (call->answer) enqueue_answer(entry);
   publish(lock);

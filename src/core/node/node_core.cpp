@@ -71,6 +71,7 @@ void node_core::notify(engine_lock& lock) noexcept {
   if ((signals & signal_settle) != 0) wake_one(loop::settle);
   if ((signals & signal_poll) != 0) wake_one(loop::poll);
   if ((signals & signal_renew) != 0) wake_one(loop::renew);
+  if ((signals & signal_place) != 0) wake_one(loop::place);
   if ((signals & signal_hint) != 0) store().hint();
   // Only stop() and poll_once() wait for this, for conditions that almost any change can make true. While no thread
   // waits, it costs a few instructions; a signal for each condition would have to be right in every step of the engine.
@@ -146,6 +147,8 @@ renew_reply node_core::ask(renew_request const& request) {
   return perform(store(), request, self(request.held), held_lock());
 }
 
+place_reply node_core::ask(place_request const& request) { return perform(store(), request); }
+
 poll_outcome node_core::carry(poll_request const& request) {
   auto reply = ask(request);
   poll_outcome outcome{.failure = reply.failure};
@@ -154,6 +157,7 @@ poll_outcome node_core::carry(poll_request const& request) {
 }
 void node_core::carry(settle_request const& request) { apply(request, ask(request)); }
 void node_core::carry(renew_request const& request) { apply(request, ask(request)); }
+void node_core::carry(place_request const& request) { apply(request, ask(request)); }
 
 std::size_t node_core::apply(poll_request const& sent, poll_reply reply) {
   return with_engine([&](engine& e) -> std::size_t {
@@ -186,7 +190,7 @@ void node_core::apply(settle_request const& sent, settle_reply const& reply) {
     } else {
       e.count_commits(1);
       e.apply_settled(sent, reply.applied, at);
-      if (reply.unblocked > 0) e.wake();
+      e.note_unblocked(reply.unblocked);
     }
   });
   if (!reply.failure) observe_settled(sent, reply.applied, at);
@@ -217,10 +221,21 @@ void node_core::apply(renew_request const& sent, renew_reply const& reply) {
       }
     }
     if (reply.doubts_released) e.apply_doubts_released(sent, now());
+    if (reply.healed) e.apply_healed(*reply.healed, now());
     if (reply.rest) {
       e.apply_heartbeat_failure(*reply.rest);
     } else {
       e.apply_heartbeat();
+    }
+  });
+}
+
+void node_core::apply(place_request const& sent, place_reply const& reply) {
+  with_engine([&](engine& e) {
+    if (reply.failure) {
+      e.apply_place_failure(sent, *reply.failure);
+    } else {
+      e.apply_placed(sent, reply.places, now());
     }
   });
 }
@@ -268,9 +283,13 @@ std::optional<error> node_core::refusal(table_settings const& table) const {
                                           std::to_string(table.oldest_library) + " or later, and this one has " +
                                           std::to_string(schema_version) + ": use a newer library"};
   }
-  if (table.keyed && settings_.mode != node_mode::writer_only) {
+  if (table.keyed && !settings_.keyed && settings_.mode != node_mode::writer_only) {
     return error{errc::mode_conflict, "the table keeps an order per key, and a node of mode " +
                                           std::string{name(settings_.mode)} + " would break it"};
+  }
+  if (settings_.keyed && !table.keyed) {
+    return error{errc::mode_conflict,
+                 "the table does not keep an order per key any more: somebody removed its mark (outbox unkey)"};
   }
   return std::nullopt;
 }
@@ -279,6 +298,10 @@ result node_core::unroutable_answer(event const& e) const {
   auto const why = "no listener for event type '" + e.type() + "' of aggregate type '" + e.aggregate_type() + "'";
   if (settings_.unroutable == unroutable::defer) return defer{std::chrono::seconds{30}, why};
   return dead{why};
+}
+
+void node_core::mark_keyed() {
+  if (settings_.keyed && !store().settings().keyed) store().set_keyed(true);
 }
 
 std::optional<error> node_core::load_settings() {

@@ -32,7 +32,7 @@
 namespace outbox::inline v0::core {
 
 /// The kinds of threads of a node. There are several workers and one thread of each other kind.
-enum class loop { work, poll, settle, renew, purge };
+enum class loop { work, poll, settle, renew, purge, place };
 
 /// The engine's lock as its holder passes it on.
 using engine_lock = std::unique_lock<std::mutex>;
@@ -69,6 +69,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
 
   // What the table says to every node. Throw `error`.
   std::optional<error> load_settings();  ///< Returns the reason if this node may not work on the table.
+  void mark_keyed();  ///< Marks the table if this node keeps an order per key and it is not marked yet.
   bool pause(route_pause const& what);
   bool resume(route_pause const& what);
 
@@ -117,14 +118,17 @@ class node_core : public std::enable_shared_from_this<node_core> {
   poll_outcome carry(poll_request const& request);
   void carry(settle_request const& request);
   void carry(renew_request const& request);
+  void carry(place_request const& request);
 
   // The halves of `carry`, for tests that do something in between.
   [[nodiscard]] poll_reply ask(poll_request const& request);
   [[nodiscard]] settle_reply ask(settle_request const& request);
   [[nodiscard]] renew_reply ask(renew_request const& request);
+  [[nodiscard]] place_reply ask(place_request const& request);
   std::size_t apply(poll_request const& sent, poll_reply reply);  ///< Returns the number of rows that a claim returned.
   void apply(settle_request const& sent, settle_reply const& reply);
   void apply(renew_request const& sent, renew_reply const& reply);
+  void apply(place_request const& sent, place_reply const& reply);
 
   /// Passes what was counted since the last call to the metrics object, and the gauges. `running`: the node was not
   /// stopped.
@@ -207,7 +211,7 @@ class node_core : public std::enable_shared_from_this<node_core> {
   std::shared_ptr<dispatch_lock> dispatch_lock_;
   answer_entry answers_;  ///< Called completions.
   bool answers_refused_ = false;
-  std::array<std::condition_variable, 5> woken_;  ///< One for each loop.
+  std::array<std::condition_variable, 6> woken_;  ///< One for each loop.
   std::condition_variable changed_;               ///< For `wait_for_change`.
 
   log_book log_;

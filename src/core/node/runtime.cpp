@@ -89,6 +89,7 @@ void runtime::start() {
       // Before the poller's first claim: what is written after that claim is then signalled.
       changes_ = core_->store().on_change([core = core_.get()] { core->store_changed(); });
       run(poller_, "outbox-poll", &runtime::poll);
+      if (core_->settings().keyed) run(placer_, "outbox-place", &runtime::place);
     }
   } catch (std::exception const& e) {
     core_->with_engine([&](engine& g) { g.close(core_->now()); });
@@ -121,6 +122,7 @@ void runtime::run(node_thread& l, char const* name, void (runtime::*body)()) {
 // The node must know before the first claim what is paused, and whether it may work on the table at all.
 void runtime::open_engine() {
   try {
+    core_->mark_keyed();
     if (auto const refused = core_->load_settings()) throw *refused;
   } catch (...) {
     core_->store().retire(core_->settings().incarnation);
@@ -154,6 +156,7 @@ bool runtime::end_all(clock::time_point deadline) {
   for (auto& w : workers_) {
     if (!end_thread(w, loop::work, deadline)) return false;
   }
+  if (!end_thread(placer_, loop::place, deadline)) return false;
   abandon_open_calls();
   flush(std::min(deadline, clock::now() + std::chrono::seconds{1}));
   if (!end_thread(settler_, loop::settle, deadline) || !end_thread(renewer_, loop::renew, deadline)) return false;
@@ -180,6 +183,10 @@ void runtime::check_lock() const {
                                        " node needs a table that says who owns a row, and " + std::string{can.table} +
                                        " has no columns for it: use single_node, whose second node stands by"};
   }
+  if (s.keyed && !can.keys) {
+    throw error{errc::unsupported, "a keyed node needs a store that keeps an order per key, and the store of " +
+                                       std::string{can.table} + " does not"};
+  }
   if (!s.exclusive || can.dispatch_lock != lock_kind::none) return;
   throw error{errc::unsupported, "a " + std::string{name(s.mode)} + " node needs a dispatch lock, and the store of " +
                                      std::string{can.table} + " has none: " + std::string{can.no_lock_reason}};
@@ -196,7 +203,8 @@ void runtime::heartbeat() {
   for (auto const& other : core_->store().inspect().nodes()) {
     if (other.incarnation == self.incarnation || other.mode == node_mode::writer_only) continue;
     if (other.mode == self.mode && exclusive(self.mode)) continue;  // stands by
-    if (other.mode == node_mode::multi_node && self.mode == node_mode::multi_node) continue;
+    bool const shared = self.mode == node_mode::multi_node || self.mode == node_mode::keyed;
+    if (other.mode == self.mode && shared) continue;
     core_->store().retire(self.incarnation);
     throw error{errc::mode_conflict, "node '" + other.name + "' (" + other.incarnation + ") works on this table as " +
                                          std::string{name(other.mode)} + "; this one is " +
@@ -262,6 +270,20 @@ void runtime::settle() {
     core_->publish(lock);
     core_->carry(*p.request);
     core_->export_metrics();
+    lock.lock();
+  }
+}
+
+void runtime::place() {
+  auto lock = core_->lock();
+  while (!placer_.quit) {
+    auto const p = core_->engine_under(lock).plan_place();
+    if (!p.request) {
+      core_->wait(lock, loop::place);
+      continue;
+    }
+    core_->publish(lock);
+    core_->carry(*p.request);
     lock.lock();
   }
 }
@@ -372,6 +394,10 @@ void runtime::step_all(std::size_t& delivered) {
       busy = true;
     }
     while (core_->take_answer()) busy = true;
+    if (auto const p = core_->with_engine([](engine& e) { return e.plan_place(); }); p.request) {
+      core_->carry(*p.request);
+      busy = true;
+    }
     while (auto const job = core_->start_next()) {
       core_->carry_out(job);
       delivered += 1 + job.rest.size();

@@ -17,7 +17,7 @@
 
 namespace outbox::inline v0::core {
 
-/// Threads end in this order: purger, poller, workers, settler, renewer; the last two only after the last running
+/// Threads end in this order: purger, poller, workers, placer, settler, renewer; the last two only after the last running
 /// listener. Only these threads talk to the store, so `stop()` never waits for a store beyond its deadline.
 class runtime {
  public:
@@ -100,6 +100,7 @@ class runtime {
   void work();
   void poll();
   void settle();
+  void place();
   void renew();
   void purge();
   void ask_stop();
@@ -120,7 +121,7 @@ class runtime {
   bool farewell_said_ = false;              ///< Used by the renewer only.
   spi::subscription changes_;               ///< Used while starting and stopping only.
   std::deque<node_thread> workers_;
-  node_thread purger_, poller_, settler_, renewer_;
+  node_thread purger_, poller_, placer_, settler_, renewer_;
 };
 
 }  // namespace outbox::inline v0::core

@@ -223,8 +223,9 @@ std::vector<event_id> node_core::write(transaction_ref tx, std::span<event const
       r.owned.assign(events.size(), false);
     }
     auto const rows = insertions_of(events, r, settings_.lease.duration);
+    bool const placed = reports && r.birth && r.birth->receipt;
     sent = true;
-    store().insert(tx, rows);
+    store().insert(tx, rows, placed ? r.birth->receipt : nullptr);
   } catch (error const& e) {
     give_up(leaves_in_doubt(e));
     throw;
