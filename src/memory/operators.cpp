@@ -127,7 +127,7 @@ std::size_t database::discard(event_filter const& filter, std::size_t limit) {
   auto const chosen = select(filter, limit, [](row_view const& r) {
     return r.status == event_status::dead && r.blocked && !spi::key_of(r.event).empty();
   });
-  for (auto const seq : chosen) rows_.at(seq).blocked.reset();
+  for (auto const seq : chosen) update(rows_.at(seq), [](row_view& r) { r.blocked.reset(); });
   for (auto const seq : chosen) unblock_next(spi::key_of(rows_.at(seq).event), seq, at);
   return chosen.size();
 }
