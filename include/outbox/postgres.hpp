@@ -69,6 +69,11 @@ struct options {
   /// about 70 bytes to the server's log. Writers wait while the index is made. Default false.
   bool ordered = false;
 
+  /// True: `open()` with `migrate` adds the index that `keyed` nodes need, by key and `seq`; it does not mark the
+  /// table. Writers go on while the index is made. A keyed node that starts adds it too. With it every write and every
+  /// settlement changes one more index. Default false.
+  bool keyed = false;
+
   /// True: NOTIFY wakes nodes in other processes when events without an owner were committed. False: the nodes find
   /// them at the next poll. The store sends the notification after the commit, on a connection of its own, at most 100
   /// per second. It needs a connection without a pooler in between: `open()` tries, and throws if nothing arrives.
@@ -120,7 +125,8 @@ struct options {
 
 /// Brings the table to this library's schema: creates it, or adopts one that was made by the plain outbox DDL with its
 /// rows, in one transaction. Upgrades an older version in steps, so that writers wait for a second at most; an upgrade
-/// that was interrupted is completed by the next call. Adds the index of `options::ordered`. Throws `error` like
+/// that was interrupted is completed by the next call. Adds the indexes of `options::ordered` and
+/// `options::keyed`. Throws `error` like
 /// `open`.
 OUTBOX_POSTGRES_EXPORT migration migrate(std::string const& connection, options const& o = {});
 

@@ -162,11 +162,14 @@ place<postgres::options> postgres_place(std::string_view text) {
       o.schema = value;
     } else if (name == "ordered") {
       o.ordered = number(name, value) != 0;
+    } else if (name == "keyed") {
+      o.keyed = number(name, value) != 0;
     } else if (name == "notify") {
       o.notify = number(name, value) != 0;
     } else {
       refuse("has the unknown parameter 'outbox." + name +
-             "'; postgresql knows outbox.table, schema, connections, timeout, migrate, ordered, notify and done_rows");
+             "'; postgresql knows outbox.table, schema, connections, timeout, migrate, ordered, keyed, notify and "
+             "done_rows");
     }
   }
   return {url.connection, std::move(o)};
@@ -203,6 +206,8 @@ place<redis::options> redis_place(std::string_view text) {
     if (read_server_option(o, name, value)) continue;
     if (name == "name") {
       o.name = core::decoded(value);  // braces and colons, which many programs write as %7B, %7D and %3A
+    } else if (name == "keyed") {
+      o.keyed = number(name, value) != 0;
     } else if (name == "notify") {
       o.notify = number(name, value) != 0;
     } else if (name == "replicas") {

@@ -29,6 +29,12 @@ void caller_connection::insert(std::string_view sql, std::span<parameter const> 
   doubt_missing_rows(*this, execute(sql, shown, {}), rows);
 }
 
+void caller_connection::insert_and_tell(std::string_view sql, std::string_view /*returning*/,
+                                        std::span<parameter const> values, std::size_t rows,
+                                        std::shared_ptr<insert_answer> /*answer*/) {
+  insert(sql, values, rows);
+}
+
 }  // namespace postgres
 
 transaction_ref transaction_traits<pg_conn*>::join(pg_conn* connection) noexcept {

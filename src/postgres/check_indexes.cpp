@@ -40,10 +40,7 @@ void check_presence(checked const& on) {
   auto const event = on.named("outbox_event");
   for (auto const suffix : suffixes) {
     auto const name = on.table + std::string{suffix};
-    auto const valid = on.d.ask<bool>(
-        "SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = "
-        "to_regclass($1) AND c.relname = $2",
-        {std::string_view{event}, std::string_view{name}});
+    auto const valid = index_is_valid(on.d, on.table, on.schema, suffix);
     if (!valid) {
       absent += (absent.empty() ? "" : ", ") + name;
       add_line(absent_fix, create(on, suffix));

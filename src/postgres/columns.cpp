@@ -1,5 +1,8 @@
 #include "postgres/columns.hpp"
 
+#include <outbox/spi/codecs.hpp>
+#include <unordered_map>
+
 #include "core/base/text.hpp"
 
 namespace outbox::inline v0::postgres {
@@ -92,29 +95,120 @@ statement candidates(array_statements const& a, spi::claim_request const& reques
   if (request.in_order) return make(a.in_order, {limit, paused.types(), paused.pairs()});
   bool const alone = request.suspects == spi::suspects::take_one;
   std::vector<optional_text> const left{request.leave.begin(), request.leave.end()};
-  return make(a.due, {limit, micros(request.skip_recent), std::int64_t{request.unowned_only}, paused.types(),
-                      paused.pairs(), std::int64_t{alone ? request.max_crashes - 1 : 0},
-                      request.floor ? sql::value{*request.floor} : sql::value{}, text_array{left},
-                      request.reach ? sql::value{micros(*request.reach)} : sql::value{}});
+  return make(
+      request.keyed ? a.due_in_keys : a.due,
+      {limit, micros(request.skip_recent), std::int64_t{request.unowned_only}, paused.types(), paused.pairs(),
+       std::int64_t{alone ? request.max_crashes - 1 : 0}, request.floor ? sql::value{*request.floor} : sql::value{},
+       text_array{left}, request.reach ? sql::value{micros(*request.reach)} : sql::value{}});
 }
 
-void show_candidates(PGresult* result, instant now, sql::row_chooser& choose) {
+namespace {
+
+// The columns from `first` on are a candidate.
+spi::claim_filter::candidate candidate_in(sql::row const& r, instant now, int first) {
+  using c = candidate_column;
+  auto const at = [&](int column) { return first + column; };
+  return {.id = r.text(at(c::event_id)),
+          .event_type = r.text(at(c::event_type)),
+          .aggregate_type = r.text(at(c::aggregate_type)),
+          .owned = r.integer(at(c::owned)) != 0,
+          .foreign_lock = r.time(at(c::foreign_locked_at)),
+          .foreign_owner = r.text(at(c::foreign_owner)),
+          .tried = r.integer(at(c::tried)) != 0,
+          .crashes = static_cast<std::int32_t>(r.integer(at(c::crashes))),
+          .inserted_at = r.time(at(c::inserted_at)).value_or(now),
+          .claimable_at = r.time(at(c::claimable_at)).value_or(now),
+          .bytes = static_cast<std::size_t>(r.integer(at(c::bytes)))};
+}
+
+}  // namespace
+
+void show_candidates(PGresult* result, instant now, bool keyed, sql::row_chooser& choose) {
   choose.begin(now);
   result_rows{result}.show([&](sql::row const& r) {
     using c = candidate_column;
-    return choose.see({.id = r.text(c::event_id),
-                       .event_type = r.text(c::event_type),
-                       .aggregate_type = r.text(c::aggregate_type),
-                       .owned = r.integer(c::owned) != 0,
-                       .foreign_lock = r.time(c::foreign_locked_at),
-                       .foreign_owner = r.text(c::foreign_owner),
-                       .tried = r.integer(c::tried) != 0,
-                       .crashes = static_cast<std::int32_t>(r.integer(c::crashes)),
-                       .inserted_at = r.time(c::inserted_at).value_or(now),
-                       .claimable_at = r.time(c::claimable_at).value_or(now),
-                       .bytes = static_cast<std::size_t>(r.integer(c::bytes))},
-                      {.nothing_earlier = r.integer(c::nothing_earlier) != 0});
+    auto seen = candidate_in(r, now, 0);
+    sql::row_chooser::more also{.nothing_earlier = r.integer(c::nothing_earlier) != 0};
+    if (keyed) {
+      seen.key = r.text(c::key);
+      seen.before = r.text(c::before);
+      seen.next_blocked = r.integer(c::next_blocked) != 0;
+      also.seq = r.integer(c::seq);
+      also.before_is_delayed = r.integer(c::before_is_delayed) != 0;
+    }
+    return choose.see(seen, also);
   });
+}
+
+statement runs(array_statements const& a, sql::row_chooser const& choose) {
+  std::vector<optional_text> keys;
+  std::vector<std::int64_t> seqs;
+  for (auto const& h : choose.heads()) {
+    keys.emplace_back(h.key);
+    seqs.push_back(h.seq);
+  }
+  return make(a.run, {text_array{keys}, integer_array{seqs}, static_cast<std::int64_t>(choose.longest_run())});
+}
+
+void show_runs(PGresult* result, instant now, sql::row_chooser& choose) {
+  constexpr int candidate = 1;
+  constexpr int locked = candidate + candidate_column::seq + 2;
+  result_rows{result}.show([&](sql::row const& r) {
+    auto seen = candidate_in(r, now, candidate);
+    seen.key = r.text(candidate + candidate_column::key);
+    choose.see_behind(static_cast<std::size_t>(r.integer(0)) - 1, seen, {}, r.integer(locked) != 0);
+    return true;
+  });
+}
+
+namespace {
+
+class receipt_answer final : public insert_answer {
+ public:
+  receipt_answer(std::span<event const* const> events, std::shared_ptr<spi::insert_receipt> receipt, std::size_t at)
+      : receipt_{std::move(receipt)}, at_{at}, before_(events.size()) {
+    // Rows of one statement do not see each other.
+    std::unordered_map<std::string, std::string_view> last;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (events[i]->delayed()) continue;
+      auto key = spi::key_of(*events[i]);
+      if (key.empty()) continue;
+      auto& id = last[std::move(key)];
+      before_[i] = id;
+      id = events[i]->id();
+    }
+  }
+
+  // This may be after COMMIT, where nothing may fail. What could not be told is asked later.
+  void tell(result_rows const& rows) noexcept override try {
+    if (rows.size() != static_cast<int>(before_.size())) return;  // a trigger suppressed some
+    std::size_t i = 0;
+    rows.show([&](sql::row const& r) {
+      auto& told = receipt_->rows[at_ + i];
+      told.seq = r.integer(0);
+      told.before = before_[i].empty() ? std::string{r.text(1)} : before_[i];
+      told.known = r.integer(2) != 0;
+      ++i;
+      return true;
+    });
+  } catch (...) {
+    forget();
+  }
+  void forget() noexcept override {
+    for (std::size_t i = 0; i < before_.size(); ++i) receipt_->rows[at_ + i].known = false;
+  }
+
+ private:
+  std::shared_ptr<spi::insert_receipt> receipt_;
+  std::size_t at_;
+  std::vector<std::string> before_;  ///< The id of the row before it in the same statement, or empty.
+};
+
+}  // namespace
+
+std::shared_ptr<insert_answer> answer_for(std::span<event const* const> events,
+                                          std::shared_ptr<spi::insert_receipt> receipt, std::size_t at) {
+  return std::make_shared<receipt_answer>(events, std::move(receipt), at);
 }
 
 std::vector<statement> look_ahead(array_statements const& a, spi::claim_request const& request) {

@@ -73,7 +73,15 @@ class insert_columns {
 [[nodiscard]] statement candidates(array_statements const& a, spi::claim_request const& request, std::size_t window);
 
 /// Shows a result of `candidates` to the claim.
-void show_candidates(PGresult* result, instant now, sql::row_chooser& choose);
+void show_candidates(PGresult* result, instant now, bool keyed, sql::row_chooser& choose);
+
+/// The statement that shows what is behind rows that a claim takes, and what it shows.
+[[nodiscard]] statement runs(array_statements const& a, sql::row_chooser const& choose);
+void show_runs(PGresult* result, instant now, sql::row_chooser& choose);
+
+/// What `array_statements::told` answers goes to a receipt, from entry `at` on.
+[[nodiscard]] std::shared_ptr<insert_answer> answer_for(std::span<event const* const> events,
+                                                        std::shared_ptr<spi::insert_receipt> receipt, std::size_t at);
 
 /// The statements that ask when to look again. Their answers go to `note_next_due`.
 [[nodiscard]] std::vector<statement> look_ahead(array_statements const& a, spi::claim_request const& request);

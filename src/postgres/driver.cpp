@@ -196,6 +196,15 @@ void driver::insert(std::string_view sql, std::span<parameter const> values, std
   doubt_missing_rows(*this, result_rows{results.front().get()}.changed(), rows);
 }
 
+void driver::insert_and_tell(std::string_view sql, std::string_view returning, std::span<parameter const> values,
+                             std::size_t rows, std::shared_ptr<insert_answer> answer) {
+  statement const one{std::string{sql}.append(returning), parameters{values}};
+  auto const results = send_or_throw(std::span{&one, 1});
+  result_rows const inserted{results.front().get()};
+  answer->tell(inserted);
+  doubt_missing_rows(*this, inserted.changed(), rows);
+}
+
 std::vector<result_handle> driver::send_or_throw(std::span<statement const> statements) {
   auto answers = send(statements);
   if (answers.failure) throw *answers.failure;

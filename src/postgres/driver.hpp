@@ -67,8 +67,17 @@ class result_rows {
 struct statement {
   std::string sql;
   parameters values;
-  std::size_t rows = 0;   ///< The number of events that it inserts.
-  std::size_t write = 0;  ///< The write of the transaction that they belong to.
+  std::size_t rows = 0;                     ///< The number of events that it inserts.
+  std::size_t write = 0;                    ///< The write of the transaction that they belong to.
+  std::shared_ptr<insert_answer> answer{};  ///< Of an INSERT that asks where its rows stand.
+};
+
+/// What becomes of the answer to `caller_connection::insert_and_tell`. Until it is told, nothing is known.
+class insert_answer {
+ public:
+  virtual ~insert_answer() = default;
+  virtual void tell(result_rows const& rows) noexcept = 0;
+  virtual void forget() noexcept = 0;  ///< The rows were inserted anew.
 };
 
 /// What becomes of a prepared statement.
@@ -93,6 +102,8 @@ class driver final : public caller_connection {
                        sql::row_function const& on_row) override;
   pg_conn* raw() const noexcept override { return c_; }
   void insert(std::string_view sql, std::span<parameter const> values, std::size_t rows) override;
+  void insert_and_tell(std::string_view sql, std::string_view returning, std::span<parameter const> values,
+                       std::size_t rows, std::shared_ptr<insert_answer> answer) override;
 
   /// True if the session belongs to the library, with the settings that it made there.
   [[nodiscard]] bool owns_session() const noexcept { return prepared_ == prepared::kept; }

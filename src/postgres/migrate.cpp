@@ -201,7 +201,7 @@ void adopt(PGconn* conn, options const& o, std::string const& schema, column_typ
 
 // Writers wait while it is made, so only if it does not exist.
 void add_order_index(PGconn* c, driver& d, options const& o, std::string const& schema, migration& report) {
-  if (auto const valid = order_index(d, o.table, schema)) {
+  if (auto const valid = index_is_valid(d, o.table, schema, order_index)) {
     if (*valid) return;
     report.warnings.push_back("index " + o.table +
                               "_in_order is not valid: CREATE INDEX CONCURRENTLY is still at it, or has failed; if it "
@@ -216,8 +216,9 @@ void add_order_index(PGconn* c, driver& d, options const& o, std::string const& 
 
 }  // namespace
 
-std::optional<bool> order_index(sql::connection& c, std::string const& table, std::string const& schema) {
-  auto const name = table + "_in_order";
+std::optional<bool> index_is_valid(sql::connection& c, std::string const& table, std::string const& schema,
+                                   std::string_view suffix) {
+  auto const name = table + std::string{suffix};
   auto const on = with_table("outbox_event", table, schema);
   return c.ask<bool>(
       "SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1) "
@@ -299,6 +300,9 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
       report.change = migration::kind::upgraded;
     }
     if (version == 1 || version == sql::schema_version) drop_old_index(c, o, schema, report);
+    if (o.keyed && add_key_index(c, o, schema) && report.change == migration::kind::nothing) {
+      report.change = migration::kind::indexed;
+    }
     return report;
   } catch (...) {
     result_handle const undone{PQexec(c, "ROLLBACK")};

@@ -19,6 +19,13 @@ extern std::string_view const schema_2_sql;
 /// schema/postgres/ordered.sql
 extern std::string_view const ordered_sql;
 
+/// schema/postgres/keyed.sql
+extern std::string_view const keyed_sql;
+
+/// What is behind the name of the table in the name of an index that not every table has.
+inline constexpr std::string_view order_index = "_in_order";
+inline constexpr std::string_view key_index = "_keyed";
+
 /// The schema that `o` names, or the connection's current one. It is the first question on a connection, so it has a
 /// time limit: a pooler may have no server to give. Throws `error` (invalid_option) if the schema does not exist.
 [[nodiscard]] std::string resolve_schema(PGconn* c, options const& o);
@@ -30,8 +37,10 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
 /// library's schema.
 [[nodiscard]] std::string check_schema(PGconn* c, std::string const& table, std::string const& schema);
 
-/// True if the index of schema/postgres/ordered.sql is valid; nothing if the table does not have it.
-[[nodiscard]] std::optional<bool> order_index(sql::connection& c, std::string const& table, std::string const& schema);
+/// Nothing if the table has no such index, else whether it is valid: CREATE INDEX CONCURRENTLY that fails leaves an
+/// invalid one.
+[[nodiscard]] std::optional<bool> index_is_valid(sql::connection& c, std::string const& table,
+                                                 std::string const& schema, std::string_view suffix);
 
 /// The statement that asks for the identity of the table whose companion is `meta`: the value that was drawn when it
 /// was created, the number of the database and the number of the companion, because database and schema may be copies.

@@ -16,6 +16,7 @@
 #include "postgres/reach.hpp"
 #include "postgres/statements.hpp"
 #include "postgres/turns.hpp"
+#include "postgres/upgrade.hpp"
 #include "postgres/wake.hpp"
 #include "sql/set_store.hpp"
 #include "sql/table_name.hpp"
@@ -34,6 +35,7 @@ class postgres_store final : public sql::set_store {
         connector_{std::move(how)},
         timeout_{o.timeout},
         identity_{o.table, std::move(schema), std::move(table_id)},
+        may_migrate_{o.migrate},
         full_name_{identity_.schema + "." + identity_.table},
         turns_{identity_.id},
         log_{std::make_shared<log_function const>(o.log)},
@@ -98,12 +100,21 @@ class postgres_store final : public sql::set_store {
   }
   void with_caller(transaction_ref tx, work const& f) override;
 
-  void send_insert(sql::connection& c, sql::stored_event const& e) override;
-  void send_insert(sql::connection& c, std::span<spi::insertion const> rows) override;
+  void send_insert(sql::connection& c, sql::stored_event const& e, std::shared_ptr<spi::insert_receipt> const& receipt,
+                   std::size_t at) override;
+  void send_insert(sql::connection& c, std::span<spi::insertion const> rows,
+                   std::shared_ptr<spi::insert_receipt> const& receipt, std::size_t at) override;
   void send_look(sql::connection& c, spi::claim_request const& request, std::size_t window,
                  sql::row_chooser& choose) override;
-  void send_take(sql::connection& c, spi::claim_request const& request, sql::chosen_rows const& chosen,
-                 spi::claim_reply& reply, sql::row_function const& on_row) override;
+  void send_run(sql::connection& c, sql::row_chooser& choose) override;
+  std::optional<error> send_take(sql::connection& c, spi::claim_request const& request, sql::chosen_rows const& chosen,
+                                 spi::claim_reply& reply, sql::row_function const& on_row) override;
+  std::size_t send_note(sql::connection& c, std::span<std::string const> ids) override;
+  void send_leave(sql::connection& c, std::span<std::string const> ids) override;
+  void send_places(sql::connection& c, std::span<std::string const> ids, std::vector<spi::place>& places) override;
+  std::size_t send_heal(sql::connection& c, std::string& after, std::size_t keys) override;
+  bool send_clear_notes(sql::connection& c, sql::line_position& after, std::size_t limit) override;
+  void prepare_for_keys() override;
   void send_settle(sql::connection& c, std::span<sql::settle_group const> groups, sql::left_rows const& left,
                    spi::settle_reply& reply) override;
   void send_renew(sql::connection& c, std::span<optional_text const> ids, std::span<optional_text const> tokens,
@@ -115,7 +126,12 @@ class postgres_store final : public sql::set_store {
   // Connections of the pool are drivers.
   static driver& own(sql::connection& c) noexcept { return static_cast<driver&>(c); }
 
+  void send_insert(sql::connection& c, std::string const& sql, std::span<parameter const> values,
+                   std::span<event const* const> events, std::shared_ptr<spi::insert_receipt> const& receipt,
+                   std::size_t at);
   void look(driver& d, spi::claim_request const& request, std::size_t window, sql::row_chooser& choose, bool in_turn);
+  [[nodiscard]] statement note_of(std::span<std::string const> ids) const;
+  [[nodiscard]] statement unblock_of(sql::left_rows const& left) const;
   void warn(std::string const& text) const noexcept;
 
   array_statements arrays_;
@@ -123,6 +139,7 @@ class postgres_store final : public sql::set_store {
   connector const connector_;
   milliseconds const timeout_;
   table_identity identity_;
+  bool const may_migrate_;
   std::string full_name_;
   turns turns_;
   std::shared_ptr<log_function const> log_;  ///< Shared with transactions that wrote to the store.
@@ -147,14 +164,26 @@ void postgres_store::with_caller(transaction_ref tx, work const& f) {
   if (!joined) throw error{errc::wrong_transaction, "the transaction gives its store nothing to work on"};
 }
 
-void postgres_store::send_insert(sql::connection& c, sql::stored_event const& e) {
+void postgres_store::send_insert(sql::connection& c, sql::stored_event const& e,
+                                 std::shared_ptr<spi::insert_receipt> const& receipt, std::size_t at) {
   insert_parameters const p{e};
-  static_cast<caller_connection&>(c).insert(arrays_.insert_one.at(p.shape.index()), p.values, 1);
+  send_insert(c, arrays_.insert_one.at(p.shape.index()), p.values, std::span{&e.source, 1}, receipt, at);
 }
 
-void postgres_store::send_insert(sql::connection& c, std::span<spi::insertion const> rows) {
+void postgres_store::send_insert(sql::connection& c, std::span<spi::insertion const> rows,
+                                 std::shared_ptr<spi::insert_receipt> const& receipt, std::size_t at) {
   insert_columns const columns{rows};
-  static_cast<caller_connection&>(c).insert(arrays_.insert_many.at(columns.statement()), columns.values(), rows.size());
+  std::vector<event const*> events;
+  for (auto const& r : rows) events.push_back(r.event);
+  send_insert(c, arrays_.insert_many.at(columns.statement()), columns.values(), events, receipt, at);
+}
+
+void postgres_store::send_insert(sql::connection& c, std::string const& sql, std::span<parameter const> values,
+                                 std::span<event const* const> events,
+                                 std::shared_ptr<spi::insert_receipt> const& receipt, std::size_t at) {
+  auto& caller = static_cast<caller_connection&>(c);
+  if (!receipt) return caller.insert(sql, values, events.size());
+  caller.insert_and_tell(sql, arrays_.told, values, events.size(), answer_for(events, receipt, at));
 }
 
 void postgres_store::send_look(sql::connection& c, spi::claim_request const& request, std::size_t window,
@@ -191,12 +220,18 @@ void postgres_store::look(driver& d, spi::claim_request const& request, std::siz
     now = r.time(0).value_or(instant{});
     return false;
   });
-  show_candidates(answers[preamble + 1].get(), now, choose);
+  show_candidates(answers[preamble + 1].get(), now, request.keyed, choose);
+}
+
+void postgres_store::send_run(sql::connection& c, sql::row_chooser& choose) {
+  auto const one = runs(arrays_, choose);
+  show_runs(own(c).send_or_throw(std::span{&one, 1}).front().get(), choose.now(), choose);
 }
 
 // When to look again is asked before anything is taken.
-void postgres_store::send_take(sql::connection& c, spi::claim_request const& request, sql::chosen_rows const& chosen,
-                               spi::claim_reply& reply, sql::row_function const& on_row) {
+std::optional<error> postgres_store::send_take(sql::connection& c, spi::claim_request const& request,
+                                               sql::chosen_rows const& chosen, spi::claim_reply& reply,
+                                               sql::row_function const& on_row) {
   auto all = reply.more ? std::vector<statement>{} : look_ahead(arrays_, request);
   auto const looks = all.size();
   for (auto const& k : chosen.dead) {
@@ -209,9 +244,99 @@ void postgres_store::send_take(sql::connection& c, spi::claim_request const& req
     all.push_back(make(arrays_.take, {std::string_view{request.token}, micros(request.lease), text_array{ids}}));
   }
   all.push_back(make(statements().commit, {}));
-  auto const answers = own(c).send_or_throw(all);
-  note_next_due(request, std::span{answers}.first(looks), reply);
-  if (!ids.empty()) result_rows{answers[taken_at].get()}.show(on_row);
+  auto const claim = all.size();
+  if (!chosen.note.empty()) all.push_back(note_of(chosen.note));
+  auto answers = own(c).send(all);
+  if (answers.failure && answers.results.size() < claim) throw *answers.failure;
+  note_next_due(request, std::span{answers.results}.first(looks), reply);
+  if (!ids.empty()) result_rows{answers.results[taken_at].get()}.show(on_row);
+  if (!answers.failure && all.size() > claim) {
+    reply.noted = static_cast<std::size_t>(result_rows{answers.results[claim].get()}.changed());
+  }
+  return std::move(answers.failure);
+}
+
+statement postgres_store::note_of(std::span<std::string const> ids) const {
+  std::vector<optional_text> const rows{ids.begin(), ids.end()};
+  return make(arrays_.note, {text_array{rows}});
+}
+
+std::size_t postgres_store::send_note(sql::connection& c, std::span<std::string const> ids) {
+  auto const one = note_of(ids);
+  auto const answers = own(c).send_or_throw(std::span{&one, 1});
+  return static_cast<std::size_t>(result_rows{answers.front().get()}.changed());
+}
+
+// The rows behind are unblocked by a statement of its own, which sees what this transaction has changed.
+void postgres_store::send_leave(sql::connection& c, std::span<std::string const> ids) {
+  auto& d = own(c);
+  std::vector<optional_text> const rows{ids.begin(), ids.end()};
+  statement const leave[] = {make(statements().begin, {}), make(arrays_.leave, {text_array{rows}})};
+  auto const answers = d.send_or_throw(leave);
+  sql::left_rows left;
+  result_rows{answers.back().get()}.show([&](sql::row const& r) {
+    left.key.emplace_back(r.text(0));
+    left.seq.push_back(r.integer(1));
+    left.id.emplace_back(r.text(2));
+    return true;
+  });
+  statement const unblock[] = {unblock_of(left), make(statements().commit, {})};
+  std::ignore = d.send_or_throw(unblock);
+}
+
+statement postgres_store::unblock_of(sql::left_rows const& left) const {
+  return make(arrays_.unblock, {text_array{left.key}, integer_array{left.seq}, text_array{left.id}});
+}
+
+void postgres_store::send_places(sql::connection& c, std::span<std::string const> ids,
+                                 std::vector<spi::place>& places) {
+  std::vector<optional_text> const rows{ids.begin(), ids.end()};
+  auto const one = make(arrays_.places, {text_array{rows}});
+  result_rows{own(c).send_or_throw(std::span{&one, 1}).front().get()}.show([&](sql::row const& r) {
+    places[static_cast<std::size_t>(r.integer(0)) - 1] = {r.integer(1), std::string{r.text(2)}};
+    return true;
+  });
+}
+
+std::size_t postgres_store::send_heal(sql::connection& c, std::string& after, std::size_t keys) {
+  std::size_t rows = 0;
+  c.execute(arrays_.heal_keys, {std::string_view{after}, static_cast<std::int64_t>(keys)}, [&](sql::row const& r) {
+    rows = static_cast<std::size_t>(r.integer(0));
+    after = r.text(1);
+    return false;
+  });
+  return rows;
+}
+
+bool postgres_store::send_clear_notes(sql::connection& c, sql::line_position& after, std::size_t limit) {
+  bool more = false;
+  c.execute(arrays_.clear_notes, {std::string_view{after.key}, after.seq, static_cast<std::int64_t>(limit)},
+            [&](sql::row const& r) {
+              after = {std::string{r.text(0)}, r.integer(1)};
+              more = true;
+              return false;
+            });
+  return more;
+}
+
+void postgres_store::prepare_for_keys() {
+  bool there = false;
+  with_reader([&](sql::connection& c) {
+    there = index_is_valid(c, identity_.table, identity_.schema, key_index).value_or(false);
+  });
+  if (there) return;
+  if (!may_migrate_) {
+    throw error{errc::store_failure,
+                "table '" + identity_.table + "' in schema '" + identity_.schema + "' has no valid index " +
+                    identity_.table +
+                    "_keyed, which a keyed node needs: call outbox::postgres::migrate() with .keyed = true, or run "
+                    "schema/postgres/keyed.sql"};
+  }
+  auto const conn = connector_.open(timeout_);
+  options o;
+  o.table = identity_.table;
+  o.timeout = timeout_;
+  add_key_index(conn.get(), o, identity_.schema);
 }
 
 // One statement per group, all in one round trip.
@@ -223,7 +348,7 @@ void postgres_store::send_settle(sql::connection& c, std::span<sql::settle_group
   if (several) all.push_back(make(statements().begin, {}));
   for (auto const& g : groups) all.push_back(settle_statement(arrays_, g));
   if (unblocks) {
-    all.push_back(make(arrays_.unblock, {text_array{left.key}, integer_array{left.seq}, text_array{left.id}}));
+    all.push_back(unblock_of(left));
   }
   if (several) all.push_back(make(statements().commit, {}));
   auto const answers = own(c).send_or_throw(all);
@@ -265,7 +390,8 @@ void postgres_store::on_ordered_backlog() noexcept {
   try {
     auto const& table = identity_.table;
     bool there = false;
-    with_reader([&](sql::connection& c) { there = order_index(c, table, identity_.schema).value_or(false); });
+    with_reader(
+        [&](sql::connection& c) { there = index_is_valid(c, table, identity_.schema, order_index).value_or(false); });
     if (there) return;
     warn("events wait in order, and table '" + table + "' has no valid index " + table +
          "_in_order: each claim reads and sorts all that is pending. Open the store with .ordered = true, or run "

@@ -93,6 +93,26 @@ namespace {
   "({status} <> {DEAD} OR {blocked} IS NULL OR " KEY("") " IS NULL OR NOT EXISTS (SELECT 1 FROM {outbox_meta} WHERE " \
   "name = 'keyed' AND value = '1'))"
 
+// The row in line before the row `r`, or behind it.
+#define BEFORE(r, columns)                                                                      \
+  "(SELECT " columns                                                                            \
+  " FROM {outbox_event} p WHERE " KEY("p.") " = " r ".k AND " IN_LINE("p.") " AND p.{seq} < " r \
+                                                                            ".s ORDER BY p.{seq} DESC LIMIT 1)"
+#define BEHIND(r, columns)                                                                                 \
+  "(SELECT " columns " FROM {outbox_event} p WHERE " KEY("p.") " = " r                                     \
+                                                               ".k AND " IN_LINE("p.") " AND p.{seq} > " r \
+                                                                                       ".s ORDER BY p.{seq} LIMIT 1)"
+
+// Another program wrote the row `r` with a delay: it is not due, and nobody but its writer has made it wait. A row that
+// was unblocked a moment ago may be due later than this claim began; hence the second.
+#define DELAYED(r)                                                                              \
+  r "{status} = {NEW} AND " r "{available_at} > clock_timestamp() + interval '1 second' AND " r \
+    "{locked_by} IS NULL AND " r "{last_error} IS NULL AND " r "{attempts} = 0 AND " r "{crashes} = 0"
+
+// A transaction of another isolation level may have a snapshot that is older than the lock which puts the writers of a
+// key in order; and to a serializable one, the question is a conflict with writers of other keys.
+#define MAY_ASK "current_setting('transaction_isolation') = 'read committed'"
+
 #define UNBLOCK "{blocked} = false, {available_at} = greatest({available_at}, " NOW ")"
 
 #define TERMINAL(done, dead)                                                                                           \
@@ -260,7 +280,7 @@ std::string insert_of(insert_shape const& shape) {
     columns += ", {blocked}";
     values += ", NULL";
   }
-  return "INSERT INTO {outbox_event} (" + columns + ") VALUES (" + values + ")";
+  return "INSERT INTO {outbox_event} AS n (" + columns + ") VALUES (" + values + ")";
 }
 
 // unnest() returns rows in the order of its arrays, so that seq is the order of writing. An empty text stands for NULL.
@@ -297,9 +317,70 @@ std::string insert_many(bool rich, bool delayed) {
     for (auto const* const name : {"tenant", "headers", "key", "content"}) array(name, "text");
     array("bytes", "bytea");
   }
-  return "INSERT INTO {outbox_event} (" + columns + ") SELECT " + values + " FROM unnest(" + arrays + ") u(" + names +
-         ")";
+  return "INSERT INTO {outbox_event} AS n (" + columns + ") SELECT " + values + " FROM unnest(" + arrays + ") u(" +
+         names + ")";
 }
+
+#define DUE                                                                                          \
+  " FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE " >= coalesce(?7::timestamptz, " CLAIM_NOW \
+  " - " MICROSECONDS(9) ", '-infinity') AND " CLAIMABLE " <= " CLAIM_NOW ALL_OF(                     \
+      "(?2::bigint = 0 OR " INSERTED_AT " <= " CLAIM_NOW                                             \
+      " - " MICROSECONDS(2) ") AND (?3::bigint = 0 OR {locked_by} IS NULL)" NOT_PAUSED(              \
+          4, 5) " AND {event_id} <> ALL(?8::text[]) AND (?6::bigint = 0 OR {crashes} + (" OURS       \
+                ")::int >= "                                                                         \
+                "?6::bigint)") " ORDER BY " CLAIMABLE ", {seq} LIMIT ?1::bigint FOR UPDATE SKIP LOCKED"
+
+// What a claim looks at; one that keeps the order of keys also sees what stands beside each row in its key.
+void add_claims(array_statements& a, in_layout const& t) {
+  a.due = t("SELECT " CANDIDATE("true") DUE);
+  a.due_in_keys = t("WITH w AS MATERIALIZED (SELECT " CANDIDATE("true") ", CASE WHEN {blocked} IS NOT NULL THEN " KEY(
+      "") " END AS k, {seq} AS s" DUE
+          ") SELECT w.*, p.id, p.is_delayed, " BEHIND("w", "p.{blocked}") " FROM w LEFT JOIN LATERAL " BEFORE(
+              "w", "p.{event_id} AS id, " DELAYED("p.") " AS is_delayed") " p ON true");
+  a.run = t("WITH l AS MATERIALIZED (SELECT h.n, x.* FROM unnest(?1::text[], ?2::bigint[]) WITH ORDINALITY h(k, s, n), "
+            "LATERAL (SELECT " CANDIDATE("true") ", h.k AS key, {seq} AS place, {event_id} AS id FROM {outbox_event} r WHERE "
+            KEY("r.") " = h.k AND " IN_LINE("r.") " AND r.{seq} > h.s ORDER BY r.{seq} LIMIT ?3::bigint) x), g AS "
+            "MATERIALIZED (SELECT {event_id} FROM {outbox_event} WHERE {event_id} = ANY(ARRAY(SELECT id FROM l)) AND "
+            PENDING " AND " CLAIMABLE " <= " CLAIM_NOW " FOR UPDATE SKIP LOCKED) SELECT l.*, g.{event_id} IS NOT NULL "
+            "FROM l LEFT JOIN g ON g.{event_id} = l.id ORDER BY l.n, l.place");
+  // "(… IN (…)) IS TRUE" keeps the subplan that is hashed.
+  a.note = t("WITH c AS MATERIALIZED (SELECT i.id, p.prev FROM (SELECT r.{event_id} AS id, " KEY(
+                 "r.") " AS k, r.{seq} AS s FROM unnest(?1::text[]) u(id) JOIN {outbox_event} r ON r.{event_id} = u.id "
+             "WHERE r.{status} IN ({NEW}, {RETRY}) AND NOT r.{blocked} OFFSET 0) i, LATERAL " BEFORE(
+                 "i", "p.{event_id} AS prev") " p), g AS MATERIALIZED (SELECT {event_id} FROM {outbox_event} WHERE "
+             "{event_id} = ANY(ARRAY(SELECT id FROM c UNION SELECT prev FROM c)) AND " IN_LINE(
+                 "") " FOR NO KEY UPDATE SKIP LOCKED) UPDATE {outbox_event} t SET {blocked} = true FROM c WHERE "
+             "t.{event_id} = c.id AND t.{status} IN ({NEW}, {RETRY}) AND NOT t.{blocked} AND "
+             "greatest(t.{available_at}, t.{lease_until}) <= " NOW " AND (c.id IN (SELECT {event_id} FROM g)) IS TRUE "
+             "AND (c.prev IN (SELECT {event_id} FROM g)) IS TRUE");
+  a.leave =
+      t("UPDATE {outbox_event} SET {blocked} = NULL WHERE {event_id} = ANY(ARRAY(SELECT {event_id} FROM "
+        "{outbox_event} WHERE {event_id} = ANY(?1::text[]) AND " DELAYED("") " FOR UPDATE SKIP LOCKED)) AND " DELAYED(
+            "") " RETURNING " KEY("") ", {seq}, {event_id}");
+}
+
+void add_places(array_statements& a, in_layout const& t) {
+  a.told = t(" RETURNING n.{seq}, CASE WHEN n.{blocked} IS NOT NULL AND " MAY_ASK " THEN (SELECT p.{event_id} FROM "
+             "{outbox_event} p WHERE " KEY("p.") " = " KEY("n.") " AND " IN_LINE("p.") " AND p.{seq} < n.{seq} ORDER BY "
+             "p.{seq} DESC LIMIT 1) END, " MAY_ASK);
+  a.places = t("SELECT u.n, i.s, " BEFORE("i", "p.{event_id}") " FROM unnest(?1::text[]) WITH ORDINALITY u(id, n) "
+               "JOIN LATERAL (SELECT r.{seq} AS s, CASE WHEN r.{blocked} IS NOT NULL THEN " KEY("r.") " END AS k FROM "
+               "{outbox_event} r WHERE r.{event_id} = u.id) i ON true");
+  a.heal_keys =
+      t("WITH RECURSIVE walk(k, id, waits, n) AS ((SELECT " KEY("x.") ", x.{event_id}, x.{blocked}, 1::bigint FROM "
+        "{outbox_event} x WHERE " IN_LINE("x.") " AND " KEY("x.") " > ?1 ORDER BY " KEY("x.") ", x.{seq} LIMIT 1) UNION ALL "
+        "SELECT y.* FROM walk w, LATERAL (SELECT " KEY("x.") ", x.{event_id}, x.{blocked}, w.n + 1 FROM {outbox_event} x "
+        "WHERE " IN_LINE("x.") " AND " KEY("x.") " > w.k ORDER BY " KEY("x.") ", x.{seq} LIMIT 1) y WHERE w.n < "
+        "?2::bigint), healed AS (UPDATE {outbox_event} SET " UNBLOCK " WHERE {event_id} = ANY(ARRAY(SELECT id FROM walk "
+        "WHERE waits)) AND {blocked} AND " PENDING " RETURNING 1) SELECT (SELECT count(*) FROM healed), (SELECT k FROM "
+        "walk WHERE n = ?2::bigint)");
+  a.clear_notes =
+      t("WITH page AS MATERIALIZED (SELECT {event_id}, {blocked}, " KEY("") " AS k, {seq} AS s FROM {outbox_event} WHERE "
+        IN_LINE("") " AND (" KEY("") ", {seq}) > (?1, ?2::bigint) ORDER BY " KEY("") ", {seq} LIMIT ?3::bigint), cleared "
+        "AS (UPDATE {outbox_event} SET " UNBLOCK " WHERE {event_id} = ANY(ARRAY(SELECT {event_id} FROM page WHERE "
+        "{blocked})) AND {blocked} AND " PENDING " RETURNING 1) SELECT k, s FROM page ORDER BY k DESC, s DESC LIMIT 1");
+}
+#undef DUE
 
 }  // namespace
 
@@ -368,13 +449,7 @@ array_statements set_statements(sql::layout const& table, done_rows done) {
         ", set_config('lock_timeout', ?2, true), pg_advisory_xact_lock(hashtextextended(?1, 0)), "
         "set_config('lock_timeout', s.was, true) FROM (SELECT current_setting('lock_timeout') AS was OFFSET 0) s");
   a.begin_without_turn = "SELECT " CLAIM_NOW;
-  a.due = t("SELECT " CANDIDATE(
-      "true") " FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE " >= coalesce(?7::timestamptz, " CLAIM_NOW
-              " - " MICROSECONDS(9) ", '-infinity') AND " CLAIMABLE " <= " CLAIM_NOW ALL_OF(
-                  "(?2::bigint = 0 OR " INSERTED_AT " <= " CLAIM_NOW
-                  " - " MICROSECONDS(2) ") AND (?3::bigint = 0 OR {locked_by} IS NULL)" NOT_PAUSED(
-                      4, 5) " AND {event_id} <> ALL(?8::text[]) AND (?6::bigint = 0 OR {crashes} + (" OURS ")::int >= "
-                            "?6::bigint)") " ORDER BY " CLAIMABLE ", {seq} LIMIT ?1::bigint FOR UPDATE SKIP LOCKED");
+  add_claims(a, t);
   a.in_order = t("SELECT " CANDIDATE(
       NOTHING_EARLIER) " FROM {outbox_event} WHERE " CLAIMED " AND (" CLAIMABLE " <= " CLAIM_NOW
                        " OR {status} = {RETRY} OR {last_error} IS NOT NULL OR {locked_by} IS NOT NULL)" NOT_PAUSED(
@@ -447,6 +522,7 @@ array_statements set_statements(sql::layout const& table, done_rows done) {
       t("SELECT t.{event_id}, u.token FROM {outbox_event} t JOIN unnest(?1::text[], ?2::text[]) u(id, token) ON "
         "t.{event_id} = "
         "u.id AND coalesce(t.{locked_by}, '') = u.token");
+  add_places(a, t);
   a.now = "SELECT clock_timestamp()";
   return a;
 }

@@ -41,6 +41,13 @@ struct candidate_column {
     nothing_earlier,    ///< True unless a transaction that began to write earlier may still commit; only `in_order`.
     foreign_locked_at,  ///< When a program without leases locked it, else NULL; likewise the next one.
     foreign_owner,
+
+    // Of a keyed claim only. A run has no columns of what stands beside the row; they follow its number and key.
+    key,
+    seq,
+    before,
+    before_is_delayed,
+    next_blocked,
   };
 };
 
@@ -64,9 +71,13 @@ struct array_statements {
   // Parameters: limit, skip_recent, unowned only?, paused types, paused pairs of type and aggregate type, crashes of a
   // suspect or 0 for every row, the first claimable instant to look at or NULL, ids to leave, how far back to look or
   // NULL. Result: `candidate_column`.
-  std::string due;       ///< By claimable instant. Locks the rows, passing over those that others have locked.
-  std::string in_order;  ///< limit, paused types, paused pairs. By seq. Locks the rows.
-  std::string next_due;  ///< -> the first claimable instant after now
+  std::string due;          ///< By claimable instant. Locks the rows, passing over those that others have locked.
+  std::string due_in_keys;  ///< The same, and what stands beside each row in its key.
+  std::string run;          ///< keys, seqs, limit -> a head's number, `candidate_column` up to seq, id, locked?
+  std::string note;         ///< ids
+  std::string leave;        ///< ids -> key, seq, id of those that left the line
+  std::string in_order;     ///< limit, paused types, paused pairs. By seq. Locks the rows.
+  std::string next_due;     ///< -> the first claimable instant after now
 
   /// paused types, paused pairs -> the same among rows that are not paused; if very many are paused, when to look again
   std::string next_due_beside_pauses;
@@ -84,7 +95,11 @@ struct array_statements {
   std::string release;             ///< tokens, the longest lease in microseconds
   std::string renew;               ///< lease -> ids and tokens
 
-  std::string unblock;  ///< keys, seqs, ids of rows that were settled
+  std::string told;         ///< Behind an INSERT: -> seq, the row before it, is that known?
+  std::string places;       ///< ids -> number from 1, seq, the row before it
+  std::string heal_keys;    ///< behind this key, number of keys -> healed rows, the last key; NULL behind the last one
+  std::string clear_notes;  ///< key, seq, limit -> the last row's
+  std::string unblock;      ///< keys, seqs, ids of rows that were settled
 
   std::string exists;  ///< ids, tokens -> the ids and tokens of the rows that exist
   std::string now;     ///< -> the server's time

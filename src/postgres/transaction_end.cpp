@@ -156,7 +156,7 @@ void transaction::state::commit() {
     throw error{errc::store_failure, "the transaction was rolled back by the server: a statement in it had failed",
                 "25P02"};
   }
-  note_suppressed(sent, replies.results);
+  note_inserted(sent, replies.results);
   // A savepoint in the queue may have been rolled back between the INSERT and COMMIT.
   bool const known =
       seen->was_unchanged_at_commit(before) && confirm(asked, std::span{replies.results}.subspan(first_check));

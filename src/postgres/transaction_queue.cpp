@@ -18,6 +18,7 @@ constexpr std::size_t usual_queue = 4;
 
 // Makes an INSERT one that may be sent again.
 constexpr std::string_view unless_there = " ON CONFLICT DO NOTHING";
+constexpr std::string_view returning = " RETURNING ";
 
 }  // namespace
 
@@ -86,19 +87,29 @@ sql::result transaction::state::execute(std::string_view sql, std::span<sql::arg
 
 // Only the end needs the answer, so the INSERT may wait for COMMIT. Not if there is a savepoint: a statement that the
 // application rolls back to a savepoint must not be sent afterwards.
-void transaction::state::insert(std::string_view sql, std::span<parameter const> values, std::size_t rows) {
-  statement s{std::string{sql}, parameters{values}, rows, write};
+void transaction::state::send_insert(statement s) {
   if (pipelined() || !seen->savepoints()) return wait_with(std::move(s));
   flush();
-  note_suppressed(std::span{&s, 1}, line.send_or_throw(std::span{&s, 1}));
+  note_inserted(std::span{&s, 1}, line.send_or_throw(std::span{&s, 1}));
+}
+
+void transaction::state::insert(std::string_view sql, std::span<parameter const> values, std::size_t rows) {
+  send_insert({std::string{sql}, parameters{values}, rows, write});
+}
+
+void transaction::state::insert_and_tell(std::string_view sql, std::string_view returning,
+                                         std::span<parameter const> values, std::size_t rows,
+                                         std::shared_ptr<insert_answer> answer) {
+  send_insert({std::string{sql}.append(returning), parameters{values}, rows, write, std::move(answer)});
 }
 
 // A trigger or a rule of the table may have suppressed rows or moved them elsewhere. A statement that is sent a second
 // time leaves out the rows that are there; then the existence check at COMMIT counts.
-void transaction::state::note_suppressed(std::span<statement const> sent,
-                                         std::span<result_handle const> answers) noexcept {
+void transaction::state::note_inserted(std::span<statement const> sent,
+                                       std::span<result_handle const> answers) noexcept {
   for (std::size_t i = 0; i < std::min(sent.size(), answers.size()); ++i) {
     auto const& s = sent[i];
+    if (s.answer) s.answer->tell(result_rows{answers[i].get()});
     bool const again = s.sql.ends_with(unless_there);
     if (s.rows == 0 || again || result_rows{answers[i].get()}.changed() >= static_cast<std::int64_t>(s.rows)) continue;
     writes.doubt(s.write);
@@ -120,12 +131,17 @@ void transaction::state::flush() {
     failed = true;
     throw *replies.failure;
   }
-  note_suppressed(sent, replies.results);
+  note_inserted(sent, replies.results);
   if (!behind_savepoint) return;
   // They were written before the savepoint and must not be rolled back with it.
   early = std::move(sent);
   early_sent = before;
   for (auto& s : early) {
+    if (s.answer) {  // a row that is inserted anew gets another number
+      s.answer->forget();
+      s.answer.reset();
+      s.sql.resize(s.sql.rfind(returning));
+    }
     if (!s.sql.ends_with(unless_there)) s.sql += unless_there;
   }
 }

@@ -42,13 +42,16 @@ struct transaction::state final : caller_connection {
   pg_conn* raw() const noexcept override { return conn; }
   void writes_to(write_target const& to) override;
   void insert(std::string_view sql, std::span<parameter const> values, std::size_t rows) override;
+  void insert_and_tell(std::string_view sql, std::string_view returning, std::span<parameter const> values,
+                       std::size_t rows, std::shared_ptr<insert_answer> answer) override;
 
   // The queue.
   void check_open(std::string const& call) const;
   [[nodiscard]] bool pipelined() const noexcept { return how == send_mode::pipelined; }
   void wait_with(statement s);
   void restore_early();
-  void note_suppressed(std::span<statement const> sent, std::span<result_handle const> answers) noexcept;
+  void send_insert(statement s);
+  void note_inserted(std::span<statement const> sent, std::span<result_handle const> answers) noexcept;
 
   // The end.
   void end(void (spi::enlisted::*outcome)() noexcept) noexcept;

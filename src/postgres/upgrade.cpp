@@ -45,20 +45,11 @@ class upgrade_lock {
   std::string name_;
 };
 
-// Empty if there is no such index, else whether it is valid: CREATE INDEX CONCURRENTLY that fails leaves an invalid
-// one.
-std::optional<bool> index_is_valid(driver& d, options const& o, std::string const& schema, std::string const& suffix) {
-  auto const name = o.table + suffix;
-  auto const on = with_table("outbox_event", o.table, schema);
-  return d.ask<bool>(
-      "SELECT i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1) "
-      "AND c.relname = $2",
-      {std::string_view{on}, std::string_view{name}});
-}
-
 class upgrade_steps {
  public:
-  upgrade_steps(PGconn* c, options const& o, std::string const& schema) : c_{c}, o_{o}, schema_{schema} {}
+  /// `doing` is for errors: "upgrade", say.
+  upgrade_steps(PGconn* c, options const& o, std::string const& schema, std::string doing)
+      : c_{c}, o_{o}, schema_{schema}, doing_{std::move(doing)} {}
 
   // In one transaction. Each statement leaves alone what is there already. It waits a second at most for transactions
   // that use the table, because every writer waits behind it meanwhile, and then tries again a little later.
@@ -79,13 +70,20 @@ class upgrade_steps {
   [[nodiscard]] bool is_empty() { return !d_.any(with_table("SELECT 1 FROM outbox_event LIMIT 1", o_.table, schema_)); }
 
   void add_index(bool concurrently) {
-    auto const valid = index_is_valid(d_, o_, schema_, "_ready");
-    if (valid == true) return;
-    if (valid == false) run_text("DROP INDEX CONCURRENTLY " + quoted_index(schema_, o_.table + "_ready"), false);
-    std::string text{schema_2_sql.substr(index_at, schema_2_sql.find(';', index_at) - index_at)};
     constexpr std::string_view create = "CREATE INDEX IF NOT EXISTS";
-    if (concurrently) text.replace(0, create.size(), "CREATE INDEX CONCURRENTLY");
-    run_text(text);
+    add_index("_ready", schema_2_sql.substr(index_at), create, concurrently);
+  }
+
+  // Returns false if it is there. Its statement begins `text` with the words `create`.
+  bool add_index(std::string_view suffix, std::string_view text, std::string_view create, bool concurrently) {
+    auto const valid = index_is_valid(d_, o_.table, schema_, suffix);
+    if (valid == true) return false;
+    auto const name = o_.table + std::string{suffix};
+    if (valid == false) run_text("DROP INDEX CONCURRENTLY " + quoted_index(schema_, name), false);
+    std::string one{text.substr(0, text.find(';'))};
+    if (concurrently) one.replace(0, create.size(), "CREATE INDEX CONCURRENTLY");
+    run_text(one);
+    return true;
   }
 
   void set_version() { run_text("UPDATE outbox_meta SET value = '2' WHERE name = 'schema_version'"); }
@@ -97,7 +95,7 @@ class upgrade_steps {
   void begin() { run(c_, "BEGIN ISOLATION LEVEL READ COMMITTED"); }
   void commit() { run(c_, "COMMIT"); }
   void run_text(std::string_view text, bool in_table = true) {
-    auto const doing = "cannot upgrade table '" + o_.table + "' in schema '" + schema_ + "' to schema version 2";
+    auto const doing = "cannot " + doing_ + " table '" + o_.table + "' in schema '" + schema_ + "'";
     try {
       run(c_, in_table ? with_table(text, o_.table, schema_) : std::string{text}, doing);
     } catch (error const& e) {
@@ -114,6 +112,7 @@ class upgrade_steps {
   PGconn* c_;
   options const& o_;
   std::string const& schema_;
+  std::string const doing_;
   driver d_{c_, prepared::once};
 };
 
@@ -127,7 +126,7 @@ void upgrade(PGconn* c, options const& o, std::string const& schema) {
   driver d{c, prepared::once};
   upgrade_lock const lock{d, schema + "." + o.table};
   if (sql::read_schema_version(d, {.table = o.table, .schema = schema}) >= sql::schema_version) return;
-  upgrade_steps steps{c, o, schema};
+  upgrade_steps steps{c, o, schema, "upgrade to schema version 2"};
   run(c, "SET statement_timeout = 0");  // a limit for queries must not end the making of an index again and again
   steps.add_columns_and_tables();
   steps.add_index(/*concurrently=*/!steps.is_empty());
@@ -135,9 +134,27 @@ void upgrade(PGconn* c, options const& o, std::string const& schema) {
   run(c, "RESET statement_timeout");
 }
 
+bool add_key_index(PGconn* c, options const& o, std::string const& schema) {
+  driver d{c, prepared::once};
+  if (index_is_valid(d, o.table, schema, key_index) == true) return false;
+  if (behind_pooler(c, o.timeout)) {
+    sql::refuse("table '" + o.table + "' in schema '" + schema + "' has no index " + o.table +
+                "_keyed, and a pooler stands before the server: call outbox::postgres::migrate() with .keyed = true on "
+                "a direct connection, because making the index needs one session");
+  }
+  upgrade_lock const lock{d, schema + "." + o.table};
+  upgrade_steps steps{c, o, schema, "add index " + o.table + "_keyed to"};
+  run(c, "SET statement_timeout = 0");
+  constexpr std::string_view create = "CREATE INDEX";
+  auto const text = keyed_sql.substr(keyed_sql.find("\nCREATE INDEX") + 1);
+  bool const made = steps.add_index(key_index, text, create, /*concurrently=*/!steps.is_empty());
+  run(c, "RESET statement_timeout");
+  return made;
+}
+
 void drop_old_index(PGconn* c, options const& o, std::string const& schema, migration& report) {
   driver d{c, prepared::once};
-  if (!index_is_valid(d, o, schema, "_due")) return;
+  if (!index_is_valid(d, o.table, schema, "_due")) return;
   auto const live = with_table("SELECT 1 FROM outbox_node WHERE started_at IS NULL AND lease_until > clock_timestamp()",
                                o.table, schema);
   if (d.any(live) || behind_pooler(c, o.timeout)) return;

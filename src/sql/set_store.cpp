@@ -26,11 +26,12 @@ constexpr std::size_t most_bytes = 8U << 20U;
 // How often a claim is divided to find rows that cannot be claimed: about six times each, if a claim takes fifty rows.
 constexpr std::size_t most_isolation_tries = 60;
 
-// About how many rows a claim looks at.
-constexpr std::size_t widest = 10'000;
+// How long a claim waits for locks that kept it from noting rows.
+constexpr milliseconds wait_for_locks{20};
 
-// How long an ordered claim waits for a transaction that may still commit an earlier row.
-constexpr milliseconds wait_for_earlier{20};
+// How many keys one statement of healing looks at, and how many notes one transaction clears.
+constexpr std::size_t keys_at_once = 10'000;
+constexpr std::size_t notes_at_once = 1000;
 
 // So many delivered rows of one claim get a statement of their own, which needs no join.
 constexpr std::size_t worth_a_statement = 20;
@@ -92,44 +93,6 @@ void append(claim_reply& whole, claim_reply part) {
 
 }  // namespace
 
-row_chooser::row_chooser(claim_request const& request, std::size_t window, std::size_t most,
-                         claim_reply& reply) noexcept
-    : request_{request}, window_{window}, most_{most}, reply_{reply}, filter_{request, reply} {}
-
-bool row_chooser::see(claim_filter::candidate const& row, more const& also) {
-  using choice = claim_filter::choice;
-  ++seen_;
-  if (chosen_.size() == most_) {
-    reply_.more = true;
-    return stop();
-  }
-  if (request_.in_order && !also.nothing_earlier) {
-    reply_.next_due = reply_.now + wait_for_earlier;
-    return stop();
-  }
-  switch (filter_.consider(row)) {
-    case choice::stop: return stop();
-    case choice::leave:
-    case choice::note: break;
-    case choice::dead:
-      chosen_.dead.push_back({std::string{row.id}, std::string{row.event_type}, row.crashes + (row.owned ? 1 : 0)});
-      break;
-    case choice::take:
-      chosen_.ids.emplace_back(row.id);
-      chosen_.types.emplace_back(row.event_type);
-      chosen_.locators.push_back(also.locator);
-      break;
-  }
-  return true;
-}
-
-std::size_t row_chooser::finish() {
-  bool const more_behind = !stopped_ && seen_ == window_;
-  if (!more_behind) return 0;
-  if (!chosen_.ids.empty()) reply_.more = true;
-  return window_ <= widest ? window_ * 8 : 0;
-}
-
 void settle_group::add(std::size_t index, settlement const& s) {
   using std::chrono::microseconds;
   indexes.push_back(index);
@@ -172,21 +135,22 @@ void set_store::with_writer(work const& f) {
 void set_store::insert(transaction_ref tx, std::span<insertion const> rows,
                        std::shared_ptr<insert_receipt> const& receipt) {
   with_caller(tx, [&](connection& c) {
-    if (rows.size() == 1) send_insert(c, stored_event{rows.front()});
+    auto const before = receipt ? receipt->rows.size() : 0;
+    if (receipt) receipt->rows.resize(before + rows.size(), {.known = false});
+    if (rows.size() == 1) send_insert(c, stored_event{rows.front()}, receipt, before);
     for (std::size_t at = rows.size() == 1 ? 1 : 0; at < rows.size();) {
       std::size_t bytes = 0;
       auto const first = at;
       for (; at < rows.size() && at - first < most_rows && bytes < most_bytes; ++at) {
         bytes += rows[at].event->size_bytes();
       }
-      send_insert(c, rows.subspan(first, at - first));
+      send_insert(c, rows.subspan(first, at - first), receipt, before + first);
     }
-    if (receipt) tell(c, rows, *receipt);
   });
 }
 
-// Two round trips: the look, then the taking of the rows that were chosen. Between them the rows are locked, so that no
-// other node chooses them.
+// Two round trips: the look, then the taking of the rows that were chosen; a keyed claim makes one more if there are
+// runs to take. Between them the rows are locked, so that no other node chooses them.
 claim_reply set_store::claim(claim_request const& request) {
   claim_reply reply;
   bool partly = false;
@@ -201,12 +165,17 @@ claim_reply set_store::claim(claim_request const& request) {
 
 // One row more than may be taken tells whether there are more. The look gets wider if rows that must be left fill it.
 chosen_rows set_store::look(connection& c, claim_request const& request, std::size_t most, claim_reply& reply) {
-  for (auto window = std::min(request.limit, widest) + 1;;) {
+  for (auto window = std::min(request.limit, widest_look) + 1;;) {
     reply = {};
     row_chooser choose{request, window, most, reply};
     send_look(c, request, window, choose);
-    window = choose.finish();
-    if (window == 0) return std::move(choose.chosen());
+    window = choose.finish(notes_are_stuck_);
+    if (window > 0) continue;
+    if (!choose.heads().empty()) {
+      send_run(c, choose);
+      choose.finish_runs();
+    }
+    return std::move(choose.chosen());
   }
 }
 
@@ -252,7 +221,7 @@ void set_store::take(connection& c, claim_request const& request, chosen_rows co
   std::unordered_map<std::string_view, std::size_t> place;
   for (std::size_t i = 0; i < chosen.ids.size(); ++i) place.emplace(chosen.ids[i], i);
   std::vector<std::optional<claimed_row>> rows(chosen.ids.size());
-  send_take(c, request, chosen, reply, [&](row const& r) {
+  auto const note_failure = send_take(c, request, chosen, reply, [&](row const& r) {
     std::string malformed;
     auto v = read_row(r, malformed);
     auto const at = place.at(v.event.id());
@@ -267,6 +236,43 @@ void set_store::take(connection& c, claim_request const& request, chosen_rows co
     } else {  // it was locked, so nothing else explains it
       reply.refused.push_back({chosen.ids[i], chosen.types[i], "a trigger or a rule suppresses the change of its row"});
     }
+  }
+  if (!chosen.note.empty()) finish_notes(c, chosen, note_failure, reply);
+  if (!chosen.delayed.empty()) let_leave(c, chosen, reply);
+}
+
+// The claim itself is committed: nothing here makes it fail.
+void set_store::finish_notes(connection& c, chosen_rows const& chosen, std::optional<error> const& failure,
+                             claim_reply& reply) {
+  if (failure && !failure->transient()) note_one_by_one(c, chosen, reply);
+  notes_are_stuck_ = reply.noted == 0;
+  if (reply.noted >= chosen.note.size()) return;
+  // The row before one of them is locked: its end is near.
+  auto const soon = reply.now + wait_for_locks;
+  reply.next_due = std::min(reply.next_due.value_or(soon), soon);
+}
+
+// A trigger refuses one of them, which would make the note fail for all. It is left alone, like a row that cannot be
+// claimed, and still holds up what stands behind it.
+void set_store::note_one_by_one(connection& c, chosen_rows const& chosen, claim_reply& reply) {
+  for (auto const& id : chosen.note) {
+    try {
+      reply.noted += send_note(c, std::span{&id, 1});
+    } catch (error const& e) {
+      if (e.transient()) return;
+      reply.refused.push_back({id, {}, e.what()});
+    }
+  }
+}
+
+void set_store::let_leave(connection& c, chosen_rows const& chosen, claim_reply& reply) {
+  std::vector<std::string> ids = chosen.delayed;
+  std::ranges::sort(ids);
+  ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  try {
+    send_leave(c, ids);
+  } catch (error const& e) {
+    if (!e.transient()) reply.refused.push_back({ids.front(), {}, e.what()});
   }
 }
 
@@ -330,6 +336,36 @@ std::vector<bool> set_store::renew(std::span<row_handle const> rows, millisecond
     });
   });
   return kept;
+}
+
+std::vector<place> set_store::places(std::span<std::string const> ids) {
+  std::vector<place> all;
+  if (ids.empty()) return all;
+  with_reader([&](connection& c) {
+    all.assign(ids.size(), {.known = false});
+    send_places(c, ids, all);
+  });
+  return all;
+}
+
+// Walks the keys and not the rows: of each, the first row in line tells whether it waits for nothing.
+std::size_t set_store::heal(std::size_t limit) {
+  std::size_t rows = 0;
+  for (std::string after; rows < limit;) {
+    with_writer([&](connection& c) { rows += send_heal(c, after, keys_at_once); });
+    if (after.empty()) break;
+  }
+  return rows;
+}
+
+void set_store::set_keyed(bool keyed) {
+  if (keyed) prepare_for_keys();
+  sql_store::set_keyed(keyed);
+  if (keyed) return;
+  line_position at;
+  for (bool more = true; more;) {
+    with_writer([&](connection& c) { more = send_clear_notes(c, at, notes_at_once); });
+  }
 }
 
 std::size_t set_store::release(std::span<owner_token const> tokens, milliseconds lease) {

@@ -5,6 +5,7 @@
 // adds the sends, each of which should be one round trip.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,65 +15,13 @@
 #include <string_view>
 #include <vector>
 
+#include "sql/row_chooser.hpp"
 #include "sql/sql_store.hpp"
 #include "sql/stored_event.hpp"
 
 namespace outbox::inline v0::sql {
 
 using optional_text = std::optional<std::string_view>;
-
-/// The rows that a claim wants. They are locked.
-struct chosen_rows {
-  std::vector<std::string> ids;        ///< In the order of the claim.
-  std::vector<std::string> types;      ///< One for each id.
-  std::vector<std::int64_t> locators;  ///< One for each id, as the look told it.
-  std::vector<dead_row> dead;          ///< To be made DEAD.
-
-  [[nodiscard]] std::size_t size() const noexcept { return ids.size() + dead.size(); }
-  [[nodiscard]] std::string const& first_id() const { return ids.empty() ? dead.front().id : ids.front(); }
-  [[nodiscard]] std::string const& first_type() const { return ids.empty() ? dead.front().type : types.front(); }
-};
-
-/// Chooses from the rows that `send_look` shows.
-class OUTBOX_SQL_EXPORT row_chooser {
- public:
-  /// Chooses at most `most` rows. Both references must outlive it.
-  row_chooser(claim_request const& request, std::size_t window, std::size_t most, claim_reply& reply) noexcept;
-
-  /// Tells the server's time of the claim. Called before the first row is shown.
-  void begin(instant now) noexcept { reply_.now = now; }
-
-  /// What a database may tell of a row besides.
-  struct more {
-    /// False if a transaction that is still open may commit a row that belongs before this one; only a claim in order
-    /// asks.
-    bool nothing_earlier = true;
-    std::int64_t locator = 0;  ///< The database's own way to find the row.
-  };
-
-  /// Shows the next row in claim order. Returns false if no other row is wanted.
-  bool see(claim_filter::candidate const& row, more const& also);
-
-  /// How wide the next look must be, because rows that must be left filled this one; 0 if this look was enough.
-  [[nodiscard]] std::size_t finish();
-
-  [[nodiscard]] chosen_rows& chosen() noexcept { return chosen_; }
-
- private:
-  [[nodiscard]] bool stop() noexcept {
-    stopped_ = true;
-    return false;
-  }
-
-  claim_request const& request_;
-  std::size_t window_;
-  std::size_t most_;
-  claim_reply& reply_;
-  claim_filter filter_;
-  chosen_rows chosen_;
-  std::size_t seen_ = 0;
-  bool stopped_ = false;
-};
 
 /// Settlements of one outcome as columns, in the order of their ids. No id occurs twice.
 struct OUTBOX_SQL_EXPORT settle_group {
@@ -93,6 +42,12 @@ struct OUTBOX_SQL_EXPORT settle_group {
   void apply(std::string_view row_id, std::vector<bool>& applied) const;
 };
 
+/// A row in line.
+struct line_position {
+  std::string key{};
+  std::int64_t seq = 0;
+};
+
 /// Rows that should have left the line of their key when their settlements are applied.
 struct left_rows {
   std::vector<optional_text> key, id;
@@ -110,6 +65,9 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
   settle_reply settle(std::span<settlement const> items) override;
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
+  std::vector<place> places(std::span<std::string const> ids) override;
+  std::size_t heal(std::size_t limit) override;
+  void set_keyed(bool keyed) override;
 
  protected:
   explicit set_store(dialect d);
@@ -121,21 +79,55 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
   void with_writer(work const& f) override;
   void with_reader(work const& f) override { with_writer(f); }
 
-  // The sends. Order per key will add a run of rows behind a look, a note as a transaction of its own behind a take,
-  // and an unblock behind a settlement: each belongs to the round trip of the send that it follows.
+  // The sends.
 
-  /// One event, or many, on the caller's connection.
-  virtual void send_insert(connection& c, stored_event const& e) = 0;
-  virtual void send_insert(connection& c, std::span<insertion const> rows) = 0;
+  /// One event, or many, on the caller's connection. `receipt` is null if nobody asks where the rows stand. Else it has
+  /// an entry for each row of the whole write; those of these rows begin at `at`. A store that cannot tell leaves them
+  /// as they are: not known.
+  virtual void send_insert(connection& c, stored_event const& e, std::shared_ptr<insert_receipt> const& receipt,
+                           std::size_t at) = 0;
+  virtual void send_insert(connection& c, std::span<insertion const> rows,
+                           std::shared_ptr<insert_receipt> const& receipt, std::size_t at) = 0;
 
   /// Begins the transaction of a claim, unless a narrower look of the same claim has; locks up to `window` claimable
   /// rows, passing over those that others have locked, and shows them in claim order.
   virtual void send_look(connection& c, claim_request const& request, std::size_t window, row_chooser& choose) = 0;
 
+  /// In the transaction of a look: reads the rows behind `choose.heads()`, locks those of them that no other
+  /// transaction has locked, and shows them, head by head and by `seq`.
+  virtual void send_run(connection& c, row_chooser& choose) = 0;
+
   /// Gives `chosen.ids` to the claim, makes `chosen.dead` DEAD and commits. Unless there is more, also asks when the
   /// next row can be claimed. Shows the rows that were taken, in any order, with the columns `{claimed}`.
-  virtual void send_take(connection& c, claim_request const& request, chosen_rows const& chosen, claim_reply& reply,
-                         row_function const& on_row) = 0;
+  ///
+  /// Behind the commit, in the same round trip and in a transaction of its own, notes `chosen.note`. Why not in that of
+  /// the claim, which waits for this program: a note holds the lock of the row before, which is another node's, and
+  /// whose settlement and renewal wait for it. A failure of the note alone is returned.
+  virtual std::optional<error> send_take(connection& c, claim_request const& request, chosen_rows const& chosen,
+                                         claim_reply& reply, row_function const& on_row) = 0;
+
+  /// Notes that these rows wait for the row before them. A row is noted only by a transaction that holds the lock of
+  /// the row immediately before it and sees that this one is in line. Never waits for a lock. Returns the number of
+  /// rows.
+  virtual std::size_t send_note(connection& c, std::span<std::string const> ids) = 0;
+
+  /// Puts rows of other programs outside the order that were written with a delay, and unblocks what is behind them.
+  virtual void send_leave(connection& c, std::span<std::string const> ids) = 0;
+
+  /// Tells where rows stand: one entry for each id.
+  virtual void send_places(connection& c, std::span<std::string const> ids, std::vector<place>& places) = 0;
+
+  /// Looks at the first rows in line of the keys behind `after`, at most `keys` of them, and unblocks those that are
+  /// blocked. Returns the number of rows. Sets `after` to the last key that it saw, or empties it if it saw the last
+  /// one.
+  virtual std::size_t send_heal(connection& c, std::string& after, std::size_t keys) = 0;
+
+  /// Clears the notes of at most `limit` rows in line behind `after`, by key and `seq`. Sets `after` to the last row
+  /// that it saw. Returns false if it saw the last one.
+  virtual bool send_clear_notes(connection& c, line_position& after, std::size_t limit) = 0;
+
+  /// Makes what the order of keys needs in the schema, or throws `error` (store_failure).
+  virtual void prepare_for_keys() = 0;
 
   /// Settles all groups in one transaction, and calls `settle_group::apply` for each row. Behind them, in the same
   /// transaction, unblocks the rows behind those that have left the line of their key.
@@ -157,7 +149,12 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
  private:
   [[nodiscard]] chosen_rows look(connection& c, claim_request const& request, std::size_t most, claim_reply& reply);
   void take(connection& c, claim_request const& request, chosen_rows const& chosen, claim_reply& reply);
+  void finish_notes(connection& c, chosen_rows const& chosen, std::optional<error> const& failure, claim_reply& reply);
+  void note_one_by_one(connection& c, chosen_rows const& chosen, claim_reply& reply);
+  void let_leave(connection& c, chosen_rows const& chosen, claim_reply& reply);
   [[nodiscard]] claim_reply claim_or_isolate(connection& c, claim_request request, bool& partly);
+
+  std::atomic<bool> notes_are_stuck_ = false;  ///< The last notes were all left: locks of others stand in the way.
 };
 
 }  // namespace outbox::inline v0::sql

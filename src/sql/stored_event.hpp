@@ -15,6 +15,7 @@ struct stored_event {
   explicit stored_event(spi::insertion const& i)
       : stored_event{i, i.event->record(), i.event->record().kind == payload_kind::json} {}
 
+  event const* source;
   std::string_view id, type, aggregate_type, aggregate_id, tenant, ordering_key;
   bool json;                      ///< False: the payload is in `bytes`.
   std::string_view payload;       ///< JSON text; "null" if the payload is bytes.
@@ -38,7 +39,8 @@ struct stored_event {
 
  private:
   stored_event(spi::insertion const& i, event_record const& e, bool is_json)
-      : id{e.id},
+      : source{i.event},
+        id{e.id},
         type{e.type},
         aggregate_type{e.aggregate.type},
         aggregate_id{e.aggregate.id},

@@ -43,6 +43,9 @@ struct write_target {
   std::weak_ptr<log_function const> log{};  ///< The store's log.
 };
 
+/// Learns where inserted rows stand in their keys.
+class insert_answer;
+
 /// A caller's transaction as the store meets it. The `sql::connection` that `transaction_operations::run` passes for
 /// the kind "postgres" must be one of these; the store refuses others with `error` (wrong_transaction).
 ///
@@ -62,6 +65,11 @@ class OUTBOX_POSTGRES_EXPORT caller_connection : public sql::connection {
   /// unknown which of the rows are there, and the observer is told `committed_in_part`. By default single values go to
   /// `execute()` as they are, and arrays as `text_of` writes them.
   virtual void insert(std::string_view sql, std::span<parameter const> values, std::size_t rows);
+
+  /// The same for a node that keeps the order of keys: `returning`, put behind `sql`, asks where the rows stand. By
+  /// default nobody asks; the node then reads it after the commit.
+  virtual void insert_and_tell(std::string_view sql, std::string_view returning, std::span<parameter const> values,
+                               std::size_t rows, std::shared_ptr<insert_answer> answer);
 };
 
 /// Has the observer told how the open transaction of `connection` ends. Returns false if that cannot be seen.
