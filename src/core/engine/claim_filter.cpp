@@ -22,6 +22,8 @@ claim_filter::claim_filter(claim_request const& request, claim_reply& reply) noe
       limit_{request.suspects == suspects::take_one ? std::min<std::size_t>(1, request.limit) : request.limit} {}
 
 claim_filter::choice claim_filter::consider(candidate const& row) {
+  // One that could not be changed, not even noted.
+  if (!request_.in_order && std::ranges::find(request_.leave, row.id) != request_.leave.end()) return choice::leave;
   // Whatever else it is: a suspect, say, that is not the first of its key must not make the node stand still.
   if (waits_for_another(row)) {
     if (!left_one_) reply_.floor = row.claimable_at;
@@ -29,7 +31,6 @@ claim_filter::choice claim_filter::consider(candidate const& row) {
     return choice::note;
   }
   if (paused(request_.pauses, row.aggregate_type, row.event_type)) return choice::leave;
-  if (!request_.in_order && std::ranges::find(request_.leave, row.id) != request_.leave.end()) return choice::leave;
   if (request_.in_order) return in_order(row);
   auto const chosen = by_due_instant(row);
   if (!left_one_) reply_.floor = row.claimable_at;
