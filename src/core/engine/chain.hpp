@@ -41,7 +41,7 @@ class ticket_line {
 
 /// The events of one key in this node. Only the first is in a queue; the others wait until the one before them is
 /// delivered. When an event cannot be delivered now, the chain is broken: what waits behind it is given back, and later
-/// events of the key get a new chain. Births keep the chain that they joined when they were registered.
+/// births and claims of the key get a new chain. Births keep the chain that they joined when they were registered.
 struct chain {
   explicit chain(std::string k) : key{std::move(k)} {}
 

@@ -35,7 +35,7 @@ bool engine::may_be_owned(std::string const& key, steady_time now) {
     resting_.erase(r);
   }
   auto const c = chains_.find(key);
-  if (c == chains_.end()) return true;
+  if (c == chains_.end() || c->second->broken) return true;
   if (c->second->births >= most_births) c->second->crowded = true;
   return !c->second->crowded;
 }
@@ -54,7 +54,8 @@ void engine::join(ticket& t, std::shared_ptr<chain> const& c) {
 
 void engine::join_birth(ticket& t, std::string key) {
   auto at = chains_.find(key);
-  if (at == chains_.end()) {
+  if (at == chains_.end() || at->second->broken) {
+    if (at != chains_.end()) chains_.erase(at);
     auto fresh = std::make_shared<chain>(std::move(key));
     at = chains_.emplace(fresh->key, fresh).first;
   }
@@ -63,7 +64,8 @@ void engine::join_birth(ticket& t, std::string key) {
 }
 
 // The rows of one claim and key continue each other. A new claim begins a new chain: its first row has nothing before
-// it in the table, so whatever the node still holds of the key has left the line, or was lost.
+// it in the table, so whatever the node still holds of the key has left the line, or was lost. A row whose chain broke
+// at an earlier row of the same claim joins it too, so that it is given back.
 void engine::join_claimed(ticket& t, std::string key, std::int64_t seq) {
   auto at = chains_.find(key);
   if (at == chains_.end() || at->second->token != t.handle.token) {
@@ -163,7 +165,6 @@ void engine::break_chain(ticket& t) noexcept {
   auto const c = t.chain;
   if (!c || c->broken) return;
   c->broken = true;
-  forget_chain(*c);
   run_ = shortest_run;
   bool any = false;
   for (ticket* n = t.in_line ? t.behind : nullptr; n != nullptr;) {
