@@ -153,21 +153,20 @@ void engine::follow_up(ticket& t, steady_time now) {
     c.done_seq = t.seq;
     c.last_done = t.event.id();
   }
-  if (c.broken) return;
-  if (t.behind == nullptr && run_ < longest_run && t.path == path::cold) run_ *= 2;  // a whole run was delivered
+  if (!c.broken && t.behind == nullptr && run_ < longest_run && t.path == path::cold) run_ *= 2;  // a whole run was delivered
   if (c.in_flight == 0) start_behind(t, now);
   look_at_loose(c, now);
 }
 
-// What is behind `t` must not begin before it. Calls that run go on: only a listener that keeps the order itself has
-// several.
+// What is behind `t` must not begin before it. What stands before `t` goes on, and the chain may break there once more.
+// Nothing is behind a birth whose place is not known: those that wait for it are given back when it is gone. Calls that
+// run go on: only a listener that keeps the order itself has several.
 void engine::break_chain(ticket& t) noexcept {
   auto const c = t.chain;
-  if (!c || c->broken) return;
-  c->broken = true;
-  run_ = shortest_run;
+  if (!c || !t.in_line) return;
+  if (!std::exchange(c->broken, true)) run_ = shortest_run;
   bool any = false;
-  for (ticket* n = t.in_line ? t.behind : nullptr; n != nullptr;) {
+  for (ticket* n = t.behind; n != nullptr;) {
     ticket& each = *std::exchange(n, n->behind);
     if (each.stage != stage::waiting && each.stage != stage::queued) continue;
     give_back_alone(each);
