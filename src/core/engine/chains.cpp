@@ -88,6 +88,7 @@ void engine::leave_chain(ticket& t) noexcept {
   auto const c = std::exchange(t.chain, nullptr);
   if (!c) return;
   bool const loose = !t.in_line && t.stage == stage::waiting;
+  if (t.in_line && t.behind != nullptr && t.behind->stage == stage::finished) call_settler(*t.behind);  // it may go now
   if (t.in_line) c->line.erase(t);
   if (loose) c->loose.erase(t);
   t.in_line = false;
@@ -111,7 +112,8 @@ void engine::forget_chain(chain const& c) noexcept {
 // DONE, or DEAD where that does not park the key: the events behind it may be delivered.
 bool engine::leaves_line(ticket const& t) const noexcept {
   auto const what = t.settlement.outcome;
-  return what == outcome::delivered || (what == outcome::dead && settings_.on_dead == on_dead::skip);
+  if (what == outcome::delivered) return !t.repeat;
+  return what == outcome::dead && settings_.on_dead == on_dead::skip;
 }
 
 bool engine::is_next(ticket const& t) const noexcept {
@@ -160,15 +162,19 @@ void engine::follow_up(ticket& t, steady_time now) {
 
 // What is behind `t` must not begin before it. What stands before `t` goes on, and the chain may break there once more.
 // Nothing is behind a birth whose place is not known: those that wait for it are given back when it is gone. Calls that
-// run go on: only a listener that keeps the order itself has several.
-void engine::break_chain(ticket& t) noexcept {
+// run go on: a listener that keeps the order itself may have several, and the next one runs before the one before it is
+// durable. What they deliver is delivered again behind `t`, so that the last word of the key is not an old one.
+void engine::break_chain(ticket& t, bool repeat) noexcept {
   auto const c = t.chain;
   if (!c || !t.in_line) return;
   if (!std::exchange(c->broken, true)) run_ = shortest_run;
   bool any = false;
   for (ticket* n = t.behind; n != nullptr;) {
     ticket& each = *std::exchange(n, n->behind);
-    if (each.stage != stage::waiting && each.stage != stage::queued) continue;
+    if (each.stage != stage::waiting && each.stage != stage::queued) {
+      each.repeat = each.repeat || repeat;
+      continue;
+    }
     give_back_alone(each);
     any = true;
   }
@@ -179,6 +185,12 @@ void engine::break_chain(ticket& t) noexcept {
   if (!any) return;
   counters_.chains_broken += 1;
   look_everywhere();  // what is given back may be older than where claims begin
+}
+
+// It was delivered, but the one before it was not. Its row says that it was tried, and nothing is counted.
+void engine::put_back(ticket& t) {
+  t.settlement.outcome = outcome::retry;
+  t.settlement.error = "an earlier event of its key was not delivered";
 }
 
 // Births.

@@ -217,7 +217,8 @@ class engine {
   void enqueue(ticket& t, steady_time now) noexcept;
   void follow_up(ticket& t, steady_time now);
   void start_behind(ticket& t, steady_time now) noexcept;
-  void break_chain(ticket& t) noexcept;
+  void break_chain(ticket& t, bool repeat = true) noexcept;
+  static void put_back(ticket& t);
   void give_back_alone(ticket& t) noexcept;
   void rest(std::string const& key, steady_time now);
   void heal_soon() noexcept;

@@ -222,6 +222,7 @@ void engine::receive(claimed_row row, steady_time sent, steady_time now) {
 // again (decision 002). Or another node took the row and has given it back while the call here goes on. From here on
 // the claim counts; the old ticket only waits for its reply, or for the end of a call whose result is ignored.
 void engine::forget(ticket& t) {
+  break_chain(t);
   if (t.stage == stage::finished) return remove_lost(t);
   by_id_.erase(t.event.id());
 }
