@@ -76,6 +76,7 @@ void engine::join_claimed(ticket& t, std::string key, std::int64_t seq) {
   }
   t.seq = seq;
   join(t, at->second);
+  at->second->claimed += 1;
   enter_line(t);
 }
 
@@ -155,7 +156,8 @@ void engine::follow_up(ticket& t, steady_time now) {
     c.done_seq = t.seq;
     c.last_done = t.event.id();
   }
-  if (!c.broken && t.behind == nullptr && run_ < longest_run && t.path == path::cold) run_ *= 2;  // a whole run was delivered
+  bool const whole_run = !c.broken && t.behind == nullptr && t.path == path::cold && c.claimed >= run_;
+  if (whole_run && run_ < longest_run) run_ *= 2;
   if (c.in_flight == 0) start_behind(t, now);
   look_at_loose(c, now);
 }
