@@ -118,6 +118,12 @@ bool engine::leaves_line(ticket const& t) const noexcept {
 }
 
 bool engine::is_next(ticket const& t) const noexcept {
+  auto const* const ahead = t.ahead;
+  // A listener that keeps the order itself has taken the one before.
+  if (ahead != nullptr && ahead->stage == stage::running && ahead->route != nullptr && ahead->route == t.route &&
+      ahead->route->options.keeps_order && ahead->call.phase != listener_call::phase::on_worker) {
+    return true;
+  }
   if (t.chain->in_flight > 0) return false;
   return t.ahead == nullptr || (is_over(*t.ahead) && leaves_line(*t.ahead));
 }
