@@ -298,8 +298,8 @@ void engine::apply_placed(place_request const& sent, std::vector<place> const& p
 void engine::apply_place_failure(place_request const& sent, error const& e) {
   place_busy_ = false;
   counters_.store_errors += 1;
-  say(log_level::warning, std::string{"cannot ask where new events stand in their keys: "} + e.what() +
-                              "; they go through the table",
+  say(log_level::warning,
+      std::string{"cannot ask where new events stand in their keys: "} + e.what() + "; they go through the table",
       "place", facts_of(e));
   for (auto const& t : sent.tickets) {
     if (t->chain && t->stage == stage::waiting && !t->in_line) give_back_alone(*t);

@@ -158,6 +158,7 @@ class engine {
   [[nodiscard]] std::vector<route_outcomes> const& outcomes_by_route() const noexcept { return outcomes_; }
   [[nodiscard]] std::size_t hot_depth() const noexcept { return hot_.size(); }
   [[nodiscard]] std::size_t cold_depth() const noexcept { return cold_.size(); }
+  [[nodiscard]] std::size_t chains() const noexcept { return chains_.size(); }
   [[nodiscard]] milliseconds oldest_lag() const noexcept { return oldest_lag_; }
   [[nodiscard]] slots const& used() const noexcept { return slots_; }
   [[nodiscard]] bool active() const noexcept { return !settings_.exclusive || (lock_held_ && others_expired_); }
