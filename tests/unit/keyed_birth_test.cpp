@@ -308,6 +308,43 @@ TEST_F(KeyedBirth, I5_ATicketThatIsLostWhileItsPlaceIsAskedForDoesNotStopTheOthe
   EXPECT_TRUE(empty());
 }
 
+TEST_F(KeyedBirth, I5_ABirthOfUnknownPlaceThatAClaimReturnsHoldsUpWhatTheClaimBroughtBesides) {
+  odd->tells = false;
+  born({"a"});
+  born({"b"}, "l");
+  n.look([&](engine& e) { static_cast<void>(e.plan_place()); });  // its answer is on its way
+  db.clock->advance(31s);
+  put("k", {"c"});
+  auto const again = claim_request{.token = "n/again", .limit = 10, .lease = 30s, .keyed = true};
+  auto reply = db.store->backend().claim(again);
+  ASSERT_THAT(reply.rows, SizeIs(3));
+  n.look([&](engine& e) { e.apply_claim(again, n.now(), std::move(reply), n.now()); });
+  EXPECT_EQ(begin(), "") << "c comes after a";
+  settle_all();
+  EXPECT_TRUE(free("a"));
+  EXPECT_TRUE(free("c"));
+  odd->tells = true;
+  EXPECT_THAT(rest(), ::testing::UnorderedElementsAre("a", "b", "c"));
+}
+
+TEST_F(KeyedBirth, I5_ABirthThatWasGivenBackHoldsUpWhatAClaimBringsWithIt) {
+  put("k", {"x"});
+  auto const theirs = steal(1);
+  born({"a"});
+  EXPECT_EQ(begin(), "") << "x is another node's; the release of a is not sent yet";
+  db.clock->advance(20s);
+  settlement const done_there{.row = theirs[0].handle, .key = theirs[0].key, .seq = theirs[0].seq};
+  ASSERT_TRUE(db.store->backend().settle(std::span{&done_there, 1}).applied.at(0));
+  db.clock->advance(11s);
+  put("k", {"c"});
+  auto const again = claim_request{.token = "n/again", .limit = 10, .lease = 30s, .keyed = true};
+  auto reply = db.store->backend().claim(again);
+  ASSERT_THAT(reply.rows, SizeIs(2));
+  n.look([&](engine& e) { e.apply_claim(again, n.now(), std::move(reply), n.now()); });
+  EXPECT_EQ(begin(), "");
+  EXPECT_THAT(rest(), ElementsAre("a", "c"));
+}
+
 // Rows before a birth that the node does not deliver.
 
 TEST_F(KeyedBirth, I5_ABirthBehindARowOfAnotherNodeIsReleased) {
