@@ -150,7 +150,6 @@ TEST_F(KeyedBirth, I5_AHookThatWaitsForOneInDoubtGoesThroughTheTable) {
   EXPECT_EQ(begin(), "");
   settle_all();
   EXPECT_TRUE(free("b"));
-  settle_all();
   EXPECT_THAT(rest(), ElementsAre("a", "b", "c"));
 }
 
@@ -170,7 +169,6 @@ TEST_F(KeyedBirth, I5_AHookThatWaitsForOneThatTookHalfALeaseGoesThroughTheTable)
 }
 
 TEST_F(KeyedBirth, I5_AHookThatWaitsForARowThatASavepointTookGoesThroughTheTable) {
-  // A store that tells of a row which is gone: whatever it names, the birth is not started ahead of it.
   auto const a = committed({"a"});
   auto const b = committed({"b"});
   b->hear();
@@ -196,7 +194,6 @@ TEST_F(KeyedBirth, I5_ARollbackBeforeAnotherWriteIsForgotten) {
 }
 
 TEST_F(KeyedBirth, I5_ACommitOfWhichTheHookIsHeardAfterTheNextOneWasDelivered) {
-  // The row of b shows nothing before it, although the birth of a is registered: a was rolled back to write again.
   auto const b = committed({"b"});
   b->hear();
   auto const c = committed({"c"});
