@@ -66,6 +66,16 @@ TEST(Options, EveryModeHasTheDefaultsOfItsRowInTheSpecification) {
   EXPECT_TRUE(ordered.exclusive);
   EXPECT_EQ(ordered.workers, 1U);
   EXPECT_EQ(ordered.retry.max_attempts, 1);
+  auto const keyed = core::settings_of(keyed_options{.store = memory::open()});
+  EXPECT_EQ(keyed.mode, node_mode::keyed);
+  EXPECT_TRUE(keyed.keyed);
+  EXPECT_FALSE(keyed.in_order);
+  EXPECT_FALSE(keyed.exclusive);
+  EXPECT_TRUE(keyed.hot_path);
+  EXPECT_EQ(keyed.workers, 4U);
+  EXPECT_EQ(keyed.retry.max_attempts, 10);
+  EXPECT_EQ(keyed.on_dead, on_dead::park);
+  EXPECT_EQ(keyed.unroutable, unroutable::defer) << "a new type of event must not park its key in a rolling deployment";
   EXPECT_EQ(age_purge_options{}.keep, 7 * 24h);
   EXPECT_FALSE(purge_options{}.dead) << "dead rows stay until an operator looks at them";
   EXPECT_EQ(age_purge_options{}.batch, 500U);
@@ -121,6 +131,78 @@ TEST(Options, AnInvalidValueNamesItsField) {
   EXPECT_EQ(refused_field([](o x) { x.purge = purge_options{.keep = -1ms}; }), "purge.keep");
   EXPECT_EQ(refused_field([](o x) { x.purge = purge_options{.batch = 0}; }), "purge.batch");
   EXPECT_EQ(refused_field([](o x) { x.purge = purge_options{.every = 1ms}; }), "purge.every");
+}
+
+TEST(Options, KeyedIsCheckedToo) {
+  using o = keyed_options&;
+  auto const refused = [](std::function<void(keyed_options&)> const& change) {
+    keyed_options k{.store = memory::open()};
+    change(k);
+    try {
+      static_cast<void>(keyed(std::move(k)));
+    } catch (error const& e) {
+      EXPECT_EQ(e.code(), errc::invalid_option);
+      return std::string{e.field()};
+    }
+    return std::string{"accepted"};
+  };
+  EXPECT_EQ(refused([](o) {}), "accepted");
+  EXPECT_EQ(refused([](o x) { x.store = nullptr; }), "store");
+  EXPECT_EQ(refused([](o x) { x.workers = 0; }), "workers");
+  EXPECT_EQ(refused([](o x) { x.workers = 1025; }), "workers");
+  EXPECT_EQ(refused([](o x) { x.name = std::string(129, 'x'); }), "name");
+  EXPECT_EQ(refused([](o x) { x.poll.batch = 0; }), "poll.batch");
+  EXPECT_EQ(refused([](o x) { x.retry.max_attempts = 0; }), "retry.max_attempts");
+  EXPECT_EQ(refused([](o x) { x.retry.backoff.base = 0ms; }), "retry.backoff.base");
+  EXPECT_EQ(refused([](o x) { x.queue.hot = 0; }), "queue.hot");
+  EXPECT_EQ(refused([](o x) { x.queue.cold = 0; }), "queue.cold");
+  EXPECT_EQ(refused([](o x) { x.queue.bytes = 1; }), "queue.bytes");
+  EXPECT_EQ(refused([](o x) { x.lease.duration = 10ms; }), "lease.duration");
+  EXPECT_EQ(refused([](o x) { x.lease.max_crashes = 1; }), "lease.max_crashes");
+  EXPECT_EQ(refused([](o x) { x.listener_timeout = -1ms; }), "listener_timeout");
+  EXPECT_EQ(refused([](o x) { x.listener_timeout = 0ms; }), "accepted") << "no limit";
+  EXPECT_EQ(refused([](o x) { x.stop_timeout = 25h; }), "stop_timeout");
+  EXPECT_EQ(refused([](o x) { x.limits.json_depth = 5001; }), "limits.json_depth");
+  EXPECT_EQ(refused([](o x) { x.purge = purge_options{.batch = 0}; }), "purge.batch");
+  EXPECT_EQ(refused([](o x) { x.interceptors = {nullptr}; }), "interceptors");
+  EXPECT_EQ(refused([](o x) {
+              x.listeners.on("t", [](delivery const&) {}, {.name = "r", .retry = retry_policy{.max_attempts = 0}});
+            }),
+            "the retry of route 'r'.max_attempts");
+  EXPECT_EQ(
+      refused([](o x) { x.listeners.on("t", [](delivery const&) {}, {.max_in_flight = 1, .keeps_order = true}); }),
+      "accepted");
+}
+
+TEST(Options, AKeyedNodePassesItsOptionsOn) {
+  keyed_options k{.store = memory::open(), .workers = 7, .name = "n"};
+  k.on_dead = on_dead::skip;
+  k.unroutable = unroutable::dead;
+  k.hot_path = false;
+  k.poll.batch = 9;
+  k.retry.max_attempts = 3;
+  k.queue.hot = 11;
+  k.lease.max_crashes = 4;
+  k.listener_timeout = 13s;
+  k.stop_timeout = 14s;
+  k.stop_queued = stop_queued::release;
+  k.limits.json_depth = 15;
+  k.purge = purge_options{.batch = 16};
+  auto const s = core::settings_of(std::move(k));
+  EXPECT_EQ(s.workers, 7U);
+  EXPECT_EQ(s.name, "n");
+  EXPECT_EQ(s.on_dead, on_dead::skip);
+  EXPECT_EQ(s.unroutable, unroutable::dead);
+  EXPECT_FALSE(s.hot_path);
+  EXPECT_EQ(s.poll.batch, 9U);
+  EXPECT_EQ(s.retry.max_attempts, 3);
+  EXPECT_EQ(s.queue.hot, 11U);
+  EXPECT_EQ(s.lease.max_crashes, 4);
+  EXPECT_EQ(s.listener_timeout, 13s);
+  EXPECT_EQ(s.stop_timeout, 14s);
+  EXPECT_EQ(s.stop_queued, stop_queued::release);
+  EXPECT_EQ(s.limits.json_depth, 15U);
+  EXPECT_EQ(s.purge.value().batch, 16U);
 }
 
 TEST(Options, WriterOnlyIsCheckedToo) {

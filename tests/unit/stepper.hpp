@@ -140,6 +140,13 @@ class stepper {
     core->carry(*p.request);
     return true;
   }
+  /// A keyed node asks where births stand.
+  bool place() {
+    auto const p = look([](engine& e) { return e.plan_place(); });
+    if (!p.request) return false;
+    core->carry(*p.request);
+    return true;
+  }
   ticket_ptr start() {
     return look([&](engine& e) { return e.start_next(now()).first; });
   }
@@ -171,9 +178,9 @@ class stepper {
     auto const e = event::json(type, "1", std::move(o));
     core->write(join(tx), std::span{&e, 1});
   }
-  void commit(std::string const& id, event_options o = {}) {
+  void commit(std::string const& id, event_options o = {}, std::string const& type = "t") {
     memory::transaction tx{*table_.store};
-    write(tx, id, std::move(o));
+    write(tx, id, std::move(o), type);
     tx.commit();
   }
 

@@ -35,7 +35,7 @@ bool engine::may_be_owned(std::string const& key, steady_time now) {
     resting_.erase(r);
   }
   auto const c = chains_.find(key);
-  if (c == chains_.end()) return true;
+  if (c == chains_.end() || c->second->broken) return true;
   if (c->second->births >= most_births) c->second->crowded = true;
   return !c->second->crowded;
 }
@@ -54,7 +54,8 @@ void engine::join(ticket& t, std::shared_ptr<chain> const& c) {
 
 void engine::join_birth(ticket& t, std::string key) {
   auto at = chains_.find(key);
-  if (at == chains_.end()) {
+  if (at == chains_.end() || at->second->broken) {
+    if (at != chains_.end()) chains_.erase(at);
     auto fresh = std::make_shared<chain>(std::move(key));
     at = chains_.emplace(fresh->key, fresh).first;
   }
@@ -63,7 +64,8 @@ void engine::join_birth(ticket& t, std::string key) {
 }
 
 // The rows of one claim and key continue each other. A new claim begins a new chain: its first row has nothing before
-// it in the table, so whatever the node still holds of the key has left the line, or was lost.
+// it in the table, so whatever the node still holds of the key has left the line, or was lost. A row whose chain broke
+// at an earlier row of the same claim joins it too, so that it is given back.
 void engine::join_claimed(ticket& t, std::string key, std::int64_t seq) {
   auto at = chains_.find(key);
   if (at == chains_.end() || at->second->token != t.handle.token) {
@@ -74,6 +76,7 @@ void engine::join_claimed(ticket& t, std::string key, std::int64_t seq) {
   }
   t.seq = seq;
   join(t, at->second);
+  at->second->claimed += 1;
   enter_line(t);
 }
 
@@ -86,6 +89,7 @@ void engine::leave_chain(ticket& t) noexcept {
   auto const c = std::exchange(t.chain, nullptr);
   if (!c) return;
   bool const loose = !t.in_line && t.stage == stage::waiting;
+  if (t.in_line && t.behind != nullptr && t.behind->stage == stage::finished) call_settler(*t.behind);  // it may go now
   if (t.in_line) c->line.erase(t);
   if (loose) c->loose.erase(t);
   t.in_line = false;
@@ -109,10 +113,17 @@ void engine::forget_chain(chain const& c) noexcept {
 // DONE, or DEAD where that does not park the key: the events behind it may be delivered.
 bool engine::leaves_line(ticket const& t) const noexcept {
   auto const what = t.settlement.outcome;
-  return what == outcome::delivered || (what == outcome::dead && settings_.on_dead == on_dead::skip);
+  if (what == outcome::delivered) return !t.repeat;
+  return what == outcome::dead && settings_.on_dead == on_dead::skip;
 }
 
 bool engine::is_next(ticket const& t) const noexcept {
+  auto const* const ahead = t.ahead;
+  // A listener that keeps the order itself has taken the one before.
+  if (ahead != nullptr && ahead->stage == stage::running && ahead->route != nullptr && ahead->route == t.route &&
+      ahead->route->options.keeps_order && ahead->call.phase != listener_call::phase::on_worker) {
+    return true;
+  }
   if (t.chain->in_flight > 0) return false;
   return t.ahead == nullptr || (is_over(*t.ahead) && leaves_line(*t.ahead));
 }
@@ -151,24 +162,27 @@ void engine::follow_up(ticket& t, steady_time now) {
     c.done_seq = t.seq;
     c.last_done = t.event.id();
   }
-  if (c.broken) return;
-  if (t.behind == nullptr && run_ < longest_run && t.path == path::cold) run_ *= 2;  // a whole run was delivered
+  bool const whole_run = !c.broken && t.behind == nullptr && t.path == path::cold && c.claimed >= run_;
+  if (whole_run && run_ < longest_run) run_ *= 2;
   if (c.in_flight == 0) start_behind(t, now);
   look_at_loose(c, now);
 }
 
-// What is behind `t` must not begin before it. Calls that run go on: only a listener that keeps the order itself has
-// several.
-void engine::break_chain(ticket& t) noexcept {
+// What is behind `t` must not begin before it. What stands before `t` goes on, and the chain may break there once more.
+// Nothing is behind a birth whose place is not known: those that wait for it are given back when it is gone. Calls that
+// run go on: a listener that keeps the order itself may have several, and the next one runs before the one before it is
+// durable. What they deliver is delivered again behind `t`, so that the last word of the key is not an old one.
+void engine::break_chain(ticket& t, bool repeat) noexcept {
   auto const c = t.chain;
-  if (!c || c->broken) return;
-  c->broken = true;
-  forget_chain(*c);
-  run_ = shortest_run;
+  if (!c || !t.in_line) return;
+  if (!std::exchange(c->broken, true)) run_ = shortest_run;
   bool any = false;
-  for (ticket* n = t.in_line ? t.behind : nullptr; n != nullptr;) {
+  for (ticket* n = t.behind; n != nullptr;) {
     ticket& each = *std::exchange(n, n->behind);
-    if (each.stage != stage::waiting && each.stage != stage::queued) continue;
+    if (each.stage != stage::waiting && each.stage != stage::queued) {
+      each.repeat = each.repeat || repeat;
+      continue;
+    }
     give_back_alone(each);
     any = true;
   }
@@ -179,6 +193,12 @@ void engine::break_chain(ticket& t) noexcept {
   if (!any) return;
   counters_.chains_broken += 1;
   look_everywhere();  // what is given back may be older than where claims begin
+}
+
+// It was delivered, but the one before it was not. Its row says that it was tried, and nothing is counted.
+void engine::put_back(ticket& t) {
+  t.settlement.outcome = outcome::retry;
+  t.settlement.error = "an earlier event of its key was not delivered";
 }
 
 // Births.
@@ -218,7 +238,7 @@ void engine::look_at_loose(chain& c, steady_time now) noexcept {
   }
 }
 
-// A row before this one that the engine does not hold in the same chain belongs to somebody else, or is in doubt, even
+// A row before this one that the engine does not hold in the same chain belongs to another node, or is in doubt, even
 // if it carries a token of this node.
 void engine::place_birth(ticket& t, steady_time now) noexcept {
   auto& c = *t.chain;
@@ -278,8 +298,8 @@ void engine::apply_placed(place_request const& sent, std::vector<place> const& p
 void engine::apply_place_failure(place_request const& sent, error const& e) {
   place_busy_ = false;
   counters_.store_errors += 1;
-  say(log_level::warning, std::string{"cannot ask where new events stand in their keys: "} + e.what() +
-                              "; they go through the table",
+  say(log_level::warning,
+      std::string{"cannot ask where new events stand in their keys: "} + e.what() + "; they go through the table",
       "place", facts_of(e));
   for (auto const& t : sent.tickets) {
     if (t->chain && t->stage == stage::waiting && !t->in_line) give_back_alone(*t);
@@ -295,7 +315,7 @@ void engine::note_unblocked(std::size_t rows) noexcept {
   hint();  // another node may have nothing to do
 }
 
-// Whoever held the row may have been killed together with other programs that change the table.
+// The node that held the row may have been killed together with other programs that change the table.
 void engine::heal_soon() noexcept { next_heal_ = std::min(next_heal_, last_heal_ + heal_after_a_crash); }
 
 void engine::apply_healed(std::size_t rows, steady_time now) {
@@ -308,8 +328,8 @@ void engine::apply_healed(std::size_t rows, steady_time now) {
   counters_.healed += rows;
   say(log_level::warning,
       std::to_string(rows) +
-          " events waited for an earlier one of their key that is not there any more: somebody changed the table by "
-          "hand, or transactions of one key did not come one after the other",
+          " events waited for an earlier one of their key that is not there any more: another program changed the "
+          "table, or transactions of one key did not come one after the other",
       "heal", {{"rows", std::to_string(rows)}});
   wake();
 }

@@ -198,7 +198,7 @@ void engine::remove_lost(ticket& t) {
   // A settlement that was sent before and not answered may have changed the row: then nothing is lost.
   (t.sending.unanswered ? counters_.unconfirmed : counters_.lost) += 1;
   ask_stop(t);
-  break_chain(t);
+  break_chain(t, /*repeat=*/!t.sending.unanswered);
   remove(t);
   if (settings_.in_order) give_back_queued();  // the lost event may come before them
 }

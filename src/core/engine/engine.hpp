@@ -158,6 +158,7 @@ class engine {
   [[nodiscard]] std::vector<route_outcomes> const& outcomes_by_route() const noexcept { return outcomes_; }
   [[nodiscard]] std::size_t hot_depth() const noexcept { return hot_.size(); }
   [[nodiscard]] std::size_t cold_depth() const noexcept { return cold_.size(); }
+  [[nodiscard]] std::size_t chains() const noexcept { return chains_.size(); }
   [[nodiscard]] milliseconds oldest_lag() const noexcept { return oldest_lag_; }
   [[nodiscard]] slots const& used() const noexcept { return slots_; }
   [[nodiscard]] bool active() const noexcept { return !settings_.exclusive || (lock_held_ && others_expired_); }
@@ -217,7 +218,8 @@ class engine {
   void enqueue(ticket& t, steady_time now) noexcept;
   void follow_up(ticket& t, steady_time now);
   void start_behind(ticket& t, steady_time now) noexcept;
-  void break_chain(ticket& t) noexcept;
+  void break_chain(ticket& t, bool repeat = true) noexcept;
+  static void put_back(ticket& t);
   void give_back_alone(ticket& t) noexcept;
   void rest(std::string const& key, steady_time now);
   void heal_soon() noexcept;

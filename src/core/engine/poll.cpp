@@ -222,6 +222,7 @@ void engine::receive(claimed_row row, steady_time sent, steady_time now) {
 // again (decision 002). Or another node took the row and has given it back while the call here goes on. From here on
 // the claim counts; the old ticket only waits for its reply, or for the end of a call whose result is ignored.
 void engine::forget(ticket& t) {
+  break_chain(t);
   if (t.stage == stage::finished) return remove_lost(t);
   by_id_.erase(t.event.id());
 }
@@ -235,7 +236,12 @@ void engine::own_again(ticket& t, row_handle handle, steady_time lease_end) {
   t.handle = std::move(handle);
   t.lease_end = lease_end;
   if (!t.chain) return;
-  // What the claim brought besides continues this chain, even if it is broken: then it is given back.
+  // What the claim brought besides continues this chain, even if it is broken: then it is given back. It is also if
+  // this ticket is in no line yet, or was given back before it was.
+  if (!t.in_line) {
+    t.chain->broken = true;
+    if (t.stage == stage::waiting) give_back_alone(t);
+  }
   t.chain->token = t.handle.token;
   chains_.erase(t.chain->key);
   chains_.emplace(t.chain->key, t.chain);

@@ -85,6 +85,7 @@ void engine::apply_renewed(renew_request const& sent, std::vector<bool> const& k
     } else if (t.stage == stage::running) {
       t.hold = hold::lost;
       ask_stop(t);
+      break_chain(t);  // its listener may run for long
     } else {
       remove_lost(t);
     }

@@ -56,6 +56,7 @@ plan<settle_request> engine::plan_settle(steady_time now, bool flush) {
 
 void engine::take_for_settling(ticket_ptr const& t, settle_request& request) {
   request.tickets.push_back(t);
+  if (t->repeat && t->settlement.outcome == outcome::delivered) put_back(*t);
   auto& item = request.items.emplace_back(t->settlement);
   item.row = t->handle;
   if (t->chain && leaves_line(*t) && !has_bug(planted_bug::next_row_is_not_unblocked)) {

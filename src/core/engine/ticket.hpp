@@ -96,6 +96,7 @@ struct ticket {
   ticket* behind = nullptr;              ///< The one behind it in its chain.
   enum class placing { not_asked, asked, told } placing = placing::told;  ///< Whether its place is known. Births only.
   bool in_line = false;                                                   ///< In `chain::line`, else perhaps loose.
+  bool repeat = false;  ///< One before it was not delivered: if this one was, it is put back and delivered again.
 };
 
 /// A token that may own rows without the node knowing (decision 008). It is released at once, and again at each renewal
