@@ -351,6 +351,13 @@ sql::row_statements row_statements(sql::layout const& table) {
   return r;
 }
 
+std::string parked_statement(sql::layout const& table) {
+  return table.text("SELECT count(DISTINCT k), min(ended), id, ?2 FROM (SELECT " KEY(
+      "") " AS k, " ENDED_AT
+          " AS ended, {event_id} AS id FROM {outbox_event} INDEXED BY {outbox_event_dead} WHERE {status} = "
+          "{DEAD} AND {blocked} IS NOT NULL AND " KEY("") " IS NOT NULL LIMIT ?1)");
+}
+
 foreign_row_statements foreign_statements(sql::layout const& table) {
   auto const t = [&](std::string_view sql) { return table.text(sql); };
   foreign_row_statements f;

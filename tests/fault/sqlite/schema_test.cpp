@@ -53,6 +53,24 @@ class Schema : public ::testing::Test {
     return result;
   }
 
+  std::string plan(std::string const& sql) {
+    sqlite::connection db{path};
+    sqlite3_stmt* s = nullptr;
+    EXPECT_EQ(sqlite3_prepare_v2(db.handle(), ("EXPLAIN QUERY PLAN " + sql).c_str(), -1, &s, nullptr), SQLITE_OK)
+        << sql;
+    std::string result;
+    while (sqlite3_step(s) == SQLITE_ROW)
+      result += reinterpret_cast<char const*>(sqlite3_column_text(s, 3)) + std::string{"\n"};
+    sqlite3_finalize(s);
+    return result;
+  }
+  void searches(std::string const& sql, std::string const& how) {
+    auto const p = plan(sql);
+    EXPECT_THAT(p, HasSubstr(how)) << sql;
+    EXPECT_THAT(p, ::testing::Not(HasSubstr("SCAN"))) << sql;
+    EXPECT_THAT(p, ::testing::Not(HasSubstr("TEMP B-TREE"))) << sql;
+  }
+
   temporary_directory dir;
   std::string path = dir / "shop.db";
 };
@@ -245,31 +263,10 @@ TEST_F(Schema, AFileThatIsNotADatabaseIsAnError) {
 }
 
 // EXPLAIN QUERY PLAN of the statements that matter: one index range, no sorting, no scan.
-class Plans : public Schema {
- protected:
-  void SetUp() override { sqlite::migrate(path, {.keyed = true}); }
-  std::string plan(std::string const& sql) {
-    sqlite::connection db{path};
-    sqlite3_stmt* s = nullptr;
-    EXPECT_EQ(sqlite3_prepare_v2(db.handle(), ("EXPLAIN QUERY PLAN " + sql).c_str(), -1, &s, nullptr), SQLITE_OK)
-        << sql;
-    std::string result;
-    while (sqlite3_step(s) == SQLITE_ROW)
-      result += reinterpret_cast<char const*>(sqlite3_column_text(s, 3)) + std::string{"\n"};
-    sqlite3_finalize(s);
-    return result;
-  }
-  void searches(std::string const& sql, std::string const& how) {
-    auto const p = plan(sql);
-    EXPECT_THAT(p, HasSubstr(how)) << sql;
-    EXPECT_THAT(p, ::testing::Not(HasSubstr("SCAN"))) << sql;
-    EXPECT_THAT(p, ::testing::Not(HasSubstr("TEMP B-TREE"))) << sql;
-  }
-  sql::dialect const d = sqlite::shared_statements({});
-  sql::row_statements const r = sqlite::row_statements({});
-};
-
-TEST_F(Plans, R8_StatementsGoThroughTheirIndex) {
+TEST_F(Schema, R8_StatementsGoThroughTheirIndex) {
+  sqlite::migrate(path);
+  auto const d = sqlite::shared_statements({});
+  auto const r = sqlite::row_statements({});
   searches(r.due, "USING INDEX outbox_event_ready (<expr>>? AND <expr><?)");
   searches(r.next_due, "USING INDEX outbox_event_ready (<expr>>?)");
   searches(r.release, "USING INDEX outbox_event_ready (<expr>>? AND <expr><?)");
@@ -287,7 +284,10 @@ TEST_F(Plans, R8_StatementsGoThroughTheirIndex) {
 }
 
 // What SQLite has counted in a table must not mislead it either: here all rows that are not done have one key.
-TEST_F(Plans, R8_StatementsOfAnOrderPerKeyGoThroughTheIndexOfLines) {
+TEST_F(Schema, R8_StatementsOfAnOrderPerKeyGoThroughTheIndexOfLines) {
+  sqlite::migrate(path, {.keyed = true});
+  auto const d = sqlite::shared_statements({});
+  auto const r = sqlite::row_statements({});
   auto const all = [&] {
     searches(r.due_keyed, "USING INDEX outbox_event_ready (<expr>>? AND <expr><?)");
     searches(r.due_keyed, "p USING INDEX outbox_event_keyed (<expr>=? AND seq<?)");
