@@ -24,12 +24,13 @@ namespace outbox::inline v0 {
 ///     redis://user:password@host:6379/0?outbox.name=outbox&outbox.replicas=1
 ///     rediss://host:6380?ssl_ca=/etc/ssl/ca.pem
 ///
-/// The parameters are fields of the store's options, times in milliseconds: table, busy_timeout, migrate, done_rows
-/// (keep or erase) and synchronous (full or normal) for SQLite; table, schema, connections, timeout, migrate, ordered,
-/// notify and done_rows for PostgreSQL; table, database, connections, timeout, migrate and done_rows for MariaDB and
-/// MySQL; name, connections, timeout, migrate, done_rows, notify and replicas for Redis, where done_rows is erase by
-/// default; on servers each after "outbox.". libpq reads all other parameters of a PostgreSQL URL; `mysql::open` and
-/// `redis::open` say what else their URLs may have. Returns a store that the caller shares with its nodes.
+/// The parameters are fields of the store's options, times in milliseconds: table, busy_timeout, migrate, keyed,
+/// done_rows (keep or erase) and synchronous (full or normal) for SQLite; table, schema, connections, timeout, migrate,
+/// ordered, notify and done_rows for PostgreSQL; table, database, connections, timeout, migrate and done_rows for
+/// MariaDB and MySQL; name, connections, timeout, migrate, done_rows, notify and replicas for Redis, where done_rows is
+/// erase by default; on servers each after "outbox.". libpq reads all other parameters of a PostgreSQL URL;
+/// `mysql::open` and `redis::open` say what else their URLs may have. Returns a store that the caller shares with its
+/// nodes.
 ///
 /// Throws `error` (invalid_option) that names what is wrong with the URL, or the error of the store that it opens.
 [[nodiscard]] OUTBOX_STORES_EXPORT std::shared_ptr<store> open_store(std::string_view url);

@@ -60,6 +60,11 @@ struct options {
   /// True: `open()` creates what is missing and upgrades what is older. False: it only checks. Default true.
   bool migrate = true;
 
+  /// True: `open()` with `migrate` adds an index by key, for a `keyed` node. Such a node adds it itself when it marks
+  /// the table, unless `migrate` is off. Writers wait while the index is made. With it every write has one more index
+  /// to keep. Default false.
+  bool keyed = false;
+
   /// The store's clock, which it shares. Default: the machine's clock.
   std::shared_ptr<outbox::v0::clock const> clock{};
 
@@ -83,9 +88,9 @@ struct options {
   /// `open()` or `migrate()`, three times at most. Default: none.
   std::function<sqlite3*()> connect{};
 
-  /// Serves a table of another shape, which another program created. The library never changes its schema: `migrate` is
-  /// ignored, and `table`, `done_rows` must not be set. See <outbox/table_layout.hpp> for what such a table costs.
-  /// Default: none, the table has this library's schema.
+  /// Serves a table of another shape, which another program created. The library never changes its schema: `migrate`
+  /// and `keyed` are ignored, and `table`, `done_rows` must not be set. See <outbox/table_layout.hpp> for what such a
+  /// table costs. Default: none, the table has this library's schema.
   std::optional<table_layout> layout{};
 
   /// True: the store only reads. SQLite refuses every change, `migrate` counts as false, a file that does not exist is

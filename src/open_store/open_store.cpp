@@ -94,13 +94,15 @@ place<sqlite::options> sqlite_place(std::string path, parameters const& given) {
       o.busy_timeout = std::chrono::milliseconds{number(name, value)};
     } else if (name == "migrate") {
       o.migrate = number(name, value) != 0;
+    } else if (name == "keyed") {
+      o.keyed = number(name, value) != 0;
     } else if (name == "done_rows") {
       o.done_rows = done_rows_of(value);
     } else if (name == "synchronous") {
       o.synchronous = synchronous_of(value);
     } else {
       refuse("has the unknown parameter '" + name +
-             "'; sqlite knows table, busy_timeout, migrate, done_rows and synchronous");
+             "'; sqlite knows table, busy_timeout, migrate, keyed, done_rows and synchronous");
     }
   }
   return {std::move(path), std::move(o)};

@@ -13,8 +13,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What `due` and `in_order` select behind the columns of a row.
+// What `due`, `in_order`, `due_keyed` and `run` select behind the columns of a row.
 constexpr int locked_at_index = static_cast<int>(columns_of_a_row);
+constexpr int before_index = locked_at_index + 1;
+constexpr int next_blocked_index = locked_at_index + 2;
+constexpr int in_form_index = locked_at_index + 1;
+
+// Writers wait while rows are noted. The next claim finds the others.
+constexpr std::size_t most_notes = 500;
 
 instant claimable_at(row_view const& v) noexcept {
   return std::max(v.available_at, v.lease_until.value_or(v.available_at));
@@ -66,8 +72,20 @@ class all_or_none {
   bool whole_ = false;
 };
 
-// A statement settled some rows of a run and does not tell which. The transaction is rolled back.
+// A statement changed some rows of a run and does not tell which, or which must be known first. The transaction is
+// rolled back.
 struct incomplete_run {};
+
+// Remembers which row it was that the statement could not change.
+template <class Seen, class Statement>
+void attempt(Seen& row, Statement const& statement) {
+  try {
+    statement();
+  } catch (error const& e) {
+    if (!e.transient()) row.error = e.what();
+    throw;
+  }
+}
 
 // The end of the run that begins at `first`: delivered rows of one claim with consecutive numbers.
 std::size_t end_of_run(std::span<settlement const> items, std::span<std::size_t const> order, std::size_t first) {
@@ -119,6 +137,8 @@ struct row_store::candidates {
     owner_token owner;
     std::int64_t status = 0, attempts = 0, crashes = 0;
     std::string available_at{};  ///< As text, to compare.
+    bool in_line = false;        ///< In a keyed claim: it is taken only behind what is taken.
+    bool follows = false;        ///< Another row of the claim is before it in its line.
     candidates::fate fate = fate::open;
     std::string error{};
 
@@ -132,8 +152,25 @@ struct row_store::candidates {
     seen from;
   };
   std::vector<doomed> dead;
+  std::vector<doomed> notes;  ///< Rows that wait for another row of their key; `dead_row` says which.
+  bool cut = false;           ///< There are more rows to note.
+  bool put_out = false;       ///< A row was put outside the order, and the one behind it can be claimed.
 
-  [[nodiscard]] bool empty() const noexcept { return take.empty() && dead.empty(); }
+  [[nodiscard]] bool empty() const noexcept { return take.empty() && dead.empty() && notes.empty(); }
+
+  void add(row_view&& v, row const& r, owner_token const& token, bool in_line, bool follows, std::string malformed) {
+    bool const owned = !v.locked_by.empty() && v.lease_until.has_value();
+    taken_from.push_back({.owner = std::move(v.locked_by),
+                          .status = r.integer(index_of(column::status)),
+                          .attempts = r.integer(index_of(column::attempts)),
+                          .crashes = r.integer(index_of(column::crashes)),
+                          .available_at = std::string{r.text(index_of(column::available_at))},
+                          .in_line = in_line,
+                          .follows = follows});
+    v.crashes += owned ? 1 : 0;
+    auto const locator = v.seq;
+    take.push_back(spi::claim_of(std::move(v), token, locator, std::move(malformed)));
+  }
 
   // The end of the run that begins at `first`: rows with consecutive numbers that were seen alike. A backlog is mostly
   // long runs, and one statement takes a run for less than its rows cost one by one.
@@ -142,8 +179,9 @@ struct row_store::candidates {
       auto const& a = taken_from[first];
       auto const& b = taken_from[i];
       return !b.left_out() && take[i].seq == take[i - 1].seq + 1 && a.status == b.status && a.attempts == b.attempts &&
-             a.crashes == b.crashes && a.owner == b.owner && taken_from[i - 1].available_at <= b.available_at &&
-             take[first].crashes == take[i].crashes && take[first].progress == take[i].progress;
+             a.crashes == b.crashes && a.owner == b.owner && a.in_line == b.in_line &&
+             taken_from[i - 1].available_at <= b.available_at && take[first].crashes == take[i].crashes &&
+             take[first].progress == take[i].progress;
     };
     auto end = first + 1;
     while (end < take.size() && continues(end)) ++end;
@@ -153,6 +191,7 @@ struct row_store::candidates {
   template <class F>
   void each(F&& f) {
     for (auto& k : dead) f(k.from);
+    for (auto& n : notes) f(n.from);
     for (auto& t : taken_from) f(t);
   }
 };
@@ -177,30 +216,39 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
   candidates chosen;
   spi::claim_filter filter{request, reply};
   auto const see = [&](row const& r) {
-    // Before the whole row is read, which is expensive.
+    // Before the whole row is read, which is expensive. One behind another row may have to be noted.
     if (paused(request.pauses, aggregate_type_of(r, index_of(column::aggregate_type)),
-               r.text(index_of(column::event_type))))
+               r.text(index_of(column::event_type))) &&
+        (!request.keyed || r.null(before_index)))
       return true;
     std::string malformed;
     auto v = read_row(r, malformed);
-    auto const seen = spi::candidate_of(v, claimable_at(v), r.time(locked_at_index));
-    bool const owned = seen.owned;
+    auto const key = request.keyed && v.blocked ? spi::key_of(v.event) : std::string{};
+    auto seen = spi::candidate_of(v, claimable_at(v), r.time(locked_at_index));
+    if (!key.empty()) {
+      seen.key = key;
+      seen.before = r.text(before_index);
+      seen.next_blocked = !r.null(next_blocked_index) && r.integer(next_blocked_index) != 0;
+    }
     switch (filter.consider(seen)) {
       case choice::stop: return false;
-      case choice::leave:
-      case choice::note: return true;
+      case choice::leave: return true;
+      case choice::note:
+        if (std::ranges::find(request.leave, seen.id) != request.leave.end()) return true;  // it cannot be changed
+        chosen.notes.push_back({v.seq, {v.event.id(), v.event.type(), v.crashes}, {}});
+        chosen.cut = chosen.notes.size() == most_notes;
+        return !chosen.cut;
       case choice::dead:
         chosen.dead.push_back(
-            {v.seq, {v.event.id(), v.event.type(), v.crashes + (owned ? 1 : 0)}, {std::move(v.locked_by)}});
+            {v.seq, {v.event.id(), v.event.type(), v.crashes + (seen.owned ? 1 : 0)}, {std::move(v.locked_by)}});
         return true;
       case choice::take: break;
     }
-    chosen.taken_from.push_back({std::move(v.locked_by), r.integer(index_of(column::status)),
-                                 r.integer(index_of(column::attempts)), r.integer(index_of(column::crashes)),
-                                 std::string{r.text(index_of(column::available_at))}});
-    v.crashes += owned ? 1 : 0;
-    auto const locator = v.seq;
-    chosen.take.push_back(spi::claim_of(std::move(v), request.token, locator, std::move(malformed)));
+    auto const seq = v.seq;
+    auto const room = filter.room_behind(seen);
+    bool const follows = !seen.before.empty();
+    chosen.add(std::move(v), r, request.token, !key.empty(), follows, std::move(malformed));
+    if (room > 0) follow(c, request, key, seq, room, filter, chosen);
     return true;
   };
   if (request.in_order) {
@@ -210,8 +258,26 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
   value const floor = request.floor   ? value{*request.floor}
                       : request.reach ? value{reply.now - *request.reach}
                                       : value{std::string_view{""}};
-  c.execute(rows_.due, {reply.now, floor}, see);
+  c.execute(request.keyed ? rows_.due_keyed : rows_.due, {reply.now, floor}, see);
   return chosen;
+}
+
+// The run of a row: those behind it that wait for it, without a gap.
+void row_store::follow(connection& c, claim_request const& request, std::string const& key, std::int64_t seq,
+                       std::size_t room, claim_filter& filter, candidates& chosen) const {
+  auto const limit = static_cast<std::int64_t>(std::min<std::size_t>(room, INT64_MAX));
+  c.execute(rows_.run, {std::string_view{key}, seq, limit}, [&](row const& r) {
+    auto const status = static_cast<event_status>(r.integer(index_of(column::status)));
+    bool const pending = status == event_status::created || status == event_status::retry;
+    if (!pending || r.integer(index_of(column::blocked)) == 0 || r.integer(in_form_index) == 0) return false;
+    std::string malformed;
+    auto v = read_row(r, malformed);
+    auto seen = spi::candidate_of(v, claimable_at(v), r.time(locked_at_index));
+    seen.key = key;
+    if (filter.follow(seen) != spi::claim_filter::choice::take) return false;
+    chosen.add(std::move(v), r, request.token, true, true, std::move(malformed));
+    return true;
+  });
 }
 
 // One row that cannot be changed must not prevent the claim of the others: the claim is tried again row by row, and
@@ -224,6 +290,9 @@ void row_store::take_all(claim_request const& request, candidates& chosen, claim
     try {
       in_transaction([&](connection& c) { take(c, request, chosen, by_runs); });
       break;
+    } catch (incomplete_run const&) {
+      by_runs = false;
+      chosen.each([](candidates::seen& s) { s.fate = s.fate == fate::done ? fate::open : s.fate; });
     } catch (error const& e) {
       bool found = false;
       chosen.each([&](candidates::seen& s) {
@@ -245,10 +314,15 @@ void row_store::take_all(claim_request const& request, candidates& chosen, claim
   // Another node was faster; or a trigger ignores the change, and then the next claim would find the same rows again.
   bool any = false;
   chosen.each([&](candidates::seen const& s) { any = any || s.fate != fate::missed; });
-  if (!any) reply.more = false;
+  any = any || chosen.put_out;
+  reply.more = any && (reply.more || chosen.cut || chosen.put_out);
   for (auto& k : chosen.dead) {
     if (k.from.fate == fate::refused) reply.refused.push_back({k.row.id, k.row.type, k.from.error});
     if (k.from.fate == fate::done) reply.dead.push_back(std::move(k.row));
+  }
+  for (auto& n : chosen.notes) {
+    if (n.from.fate == fate::refused) reply.refused.push_back({n.row.id, n.row.type, n.from.error});
+    if (n.from.fate == fate::done) reply.noted += 1;
   }
   for (std::size_t i = 0; i < chosen.take.size(); ++i) {
     auto& t = chosen.take[i];
@@ -260,18 +334,9 @@ void row_store::take_all(claim_request const& request, candidates& chosen, claim
 
 void row_store::take(connection& c, claim_request const& request, candidates& chosen, bool by_runs) {
   using fate = candidates::fate;
-  // Notes which row it was.
-  auto const change = [](candidates::seen& row, auto&& statement) {
-    try {
-      statement();
-    } catch (error const& e) {
-      if (!e.transient()) row.error = e.what();
-      throw;
-    }
-  };
   for (auto& k : chosen.dead) {
     if (k.from.left_out()) continue;
-    change(k.from, [&] {
+    attempt(k.from, [&] {
       auto const why = spi::crash_budget_exhausted(k.row.crashes);
       bool const done =
           c.execute(rows_.make_dead, {from_now{}, std::string_view{why}, k.seq, or_null(k.from.owner)}) > 0;
@@ -285,8 +350,25 @@ void row_store::take(connection& c, claim_request const& request, candidates& ch
     if (end - i > 1) {
       take_run(c, request, chosen, i, end);
     } else {
-      change(chosen.taken_from[i], [&] { take_run(c, request, chosen, i, end); });
+      attempt(chosen.taken_from[i], [&] { take_run(c, request, chosen, i, end); });
     }
+  }
+  note_all(c, chosen);
+}
+
+// Looks again at what stands before each row. A row of another program that was written with a delay would hold up its
+// key until it is due: it is put outside the order instead.
+void row_store::note_all(connection& c, candidates& chosen) {
+  using fate = candidates::fate;
+  chosen.put_out = false;  // it may be tried again
+  for (auto& n : chosen.notes) {
+    if (n.from.left_out()) continue;
+    attempt(n.from, [&] {
+      n.from.fate = c.execute(rows_.note, {from_now{}, n.seq}) > 0 ? fate::done : fate::missed;
+      if (n.from.fate == fate::missed && c.execute(rows_.put_out_before, {from_now{}, n.seq}) > 0) {
+        chosen.put_out = true;
+      }
+    });
   }
 }
 
@@ -297,13 +379,17 @@ void row_store::take_run(connection& c, claim_request const& request, candidates
   auto const& from = chosen.taken_from[first];
   auto const last = chosen.take[end - 1].seq;
   auto const token = std::string_view{request.token};
-  auto const changed = c.change(
-      rows_.take, {token, from_now{}, from_now{request.lease}, row.seq, last, std::int64_t{row.crashes}, from.status,
-                   from.attempts, from.crashes, or_null(from.owner), std::string_view{row.progress},
-                   std::string_view{from.available_at}, std::string_view{chosen.taken_from[end - 1].available_at}});
+  auto const changed =
+      c.change(from.in_line ? rows_.take_in_line : rows_.take,
+               {token, from_now{}, from_now{request.lease}, row.seq, last, std::int64_t{row.crashes}, from.status,
+                from.attempts, from.crashes, or_null(from.owner), std::string_view{row.progress},
+                std::string_view{from.available_at}, std::string_view{chosen.taken_from[end - 1].available_at}});
   auto const all = std::span{chosen.taken_from}.subspan(first, end - first);
+  bool const some = changed != 0 && changed != all.size();
+  // One of a key that was not taken must not leave those behind it taken.
+  if (some && std::ranges::any_of(all, &candidates::seen::follows)) throw incomplete_run{};
   for (auto& s : all) s.fate = changed == all.size() ? fate::done : fate::missed;
-  if (changed == 0 || changed == all.size()) return;
+  if (!some) return;
   // Some of them have changed. The token says which ones are taken: no other claim has it.
   auto const first_seq = row.seq;
   c.execute(rows_.taken, {first_seq, last, token}, [&](sql::row const& r) {
@@ -412,6 +498,45 @@ std::size_t row_store::release(std::span<owner_token const> tokens, std::chrono:
     for (auto const& t : tokens) rows += c.change(rows_.release, {std::string_view{t}, from_now{}, from_now{lease}});
   });
   return rows;
+}
+
+// Looks without a lock, however many keys there are, and changes only what it has found.
+std::size_t row_store::heal(std::size_t limit) {
+  auto const most = static_cast<std::int64_t>(std::min<std::size_t>(limit, INT64_MAX));
+  auto const heads = numbers(rows_.stray_heads, {most});
+  std::size_t rows = 0;
+  if (heads.empty()) return rows;
+  in_transaction([&](connection& c) {
+    rows = 0;  // it may be tried again
+    for (auto const seq : heads) rows += c.change(rows_.unblock_head, {from_now{}, seq});
+  });
+  return rows;
+}
+
+void row_store::clear_notes() {
+  constexpr std::size_t at_once = 1000;
+  for (bool changed = true; std::exchange(changed, false);) {
+    auto rows = numbers(rows_.blocked, {});
+    std::ranges::sort(rows);  // they become due in this order
+    for (std::size_t i = 0; i < rows.size(); i += at_once) {
+      auto const some = std::span{rows}.subspan(i, std::min(at_once, rows.size() - i));
+      in_transaction([&](connection& c) {
+        for (auto const seq : some) changed = c.change(rows_.clear_note, {from_now{}, seq}) > 0 || changed;
+      });
+    }
+  }
+}
+
+std::vector<std::int64_t> row_store::numbers(std::string const& statement, std::initializer_list<value> parameters) {
+  std::vector<std::int64_t> found;
+  with_reader([&](connection& c) {
+    found.clear();
+    c.execute(statement, parameters, [&](row const& r) {
+      found.push_back(r.integer(0));
+      return true;
+    });
+  });
+  return found;
 }
 
 }  // namespace outbox::inline v0::sql

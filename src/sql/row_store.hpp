@@ -2,6 +2,8 @@
 // trip.
 #pragma once
 
+#include <outbox/spi/claim_filter.hpp>
+
 #include "sql/sql_store.hpp"
 #include "sql/stored_event.hpp"
 
@@ -18,11 +20,17 @@ struct row_statements {
   // token, now, lease end, first and last seq, crashes; what was seen: status, attempts, crashes, owner or NULL,
   // progress, first and last available_at
   std::string take;
-  std::string taken;       ///< first and last seq, token -> seq
-  std::string make_dead;   ///< now, error, seq, the owner that was seen
-  std::string next_due;    ///< now -> claimable instants after it, event_type, aggregate_type
-  std::string next_grown;  ///< now, skip_recent -> the first insert that is due and still too young
-  std::string exists;      ///< event_id, token
+  std::string due_keyed;  ///< as `due`; behind its columns: the id of the row before it, whether the next is blocked
+  std::string run;  ///< key, seq, limit -> the rows in line behind it: the columns of `due`, whether it is in form
+  /// As `take`, for rows in line, blocked or not: takes a row only if nothing is before it or that row has the token.
+  std::string take_in_line;
+  std::string note;            ///< now, seq of a row. Changes nothing if nothing is before it, or a delayed row is.
+  std::string put_out_before;  ///< now, seq: puts the row before this one outside the order, if its writer delayed it
+  std::string taken;           ///< first and last seq, token -> seq
+  std::string make_dead;       ///< now, error, seq, the owner that was seen
+  std::string next_due;        ///< now -> claimable instants after it, event_type, aggregate_type
+  std::string next_grown;      ///< now, skip_recent -> the first insert that is due and still too young
+  std::string exists;          ///< event_id, token
 
   // Each ends with: seq, event_id, token. With seq 0 the row is found by its id.
   std::string settle_done;     ///< now, progress
@@ -38,6 +46,11 @@ struct row_statements {
 
   std::string release;  ///< token, now, the last instant that its lease may reach
   std::string renew;    ///< now, lease end
+
+  std::string stray_heads;   ///< limit -> seq of rows that are blocked although they are the first of their key
+  std::string unblock_head;  ///< now, seq of such a row
+  std::string blocked;       ///< -> seq of rows that are blocked
+  std::string clear_note;    ///< now, seq
 };
 
 class OUTBOX_SQL_EXPORT row_store : public sql_store {
@@ -51,19 +64,28 @@ class OUTBOX_SQL_EXPORT row_store : public sql_store {
   settle_reply settle(std::span<settlement const> items) override;
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
+  std::size_t heal(std::size_t limit) override;
 
  protected:
   row_store(dialect d, row_statements r, done_rows done);
 
   [[nodiscard]] row_statements const& row_by_row() const noexcept { return rows_; }
 
+  /// Afterwards no row is blocked. In transactions of 1000 rows, so that writers wait for one of them at most.
+  void clear_notes();
+
  private:
   struct candidates;
   void insert_one(connection& c, stored_event const& e);
   [[nodiscard]] candidates choose(connection& c, claim_request const& request, claim_reply& reply);
+  void follow(connection& c, claim_request const& request, std::string const& key, std::int64_t seq, std::size_t room,
+              claim_filter& filter, candidates& chosen) const;
   void take_all(claim_request const& request, candidates& chosen, claim_reply& reply);
   void take(connection& c, claim_request const& request, candidates& chosen, bool by_runs);
+  void note_all(connection& c, candidates& chosen);
   void take_run(connection& c, claim_request const& request, candidates& chosen, std::size_t first, std::size_t end);
+  [[nodiscard]] std::vector<std::int64_t> numbers(std::string const& statement,
+                                                  std::initializer_list<value> parameters);
   void look_ahead(connection& c, claim_request const& request, claim_reply& reply);
   [[nodiscard]] std::int64_t settle_one(connection& c, settlement const& s);
   [[nodiscard]] std::int64_t settle_run(connection& c, settlement const& first, settlement const& last);

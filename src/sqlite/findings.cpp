@@ -4,13 +4,16 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <outbox/spi/check.hpp>
 #include <system_error>
 
 #include "sql/findings.hpp"
+#include "sqlite/migrate.hpp"
 #include "sqlite/shape.hpp"
 
 namespace outbox::inline v0::sqlite {
@@ -19,6 +22,7 @@ namespace {
 using spi::check;
 using spi::finding_level;
 using all_findings = std::vector<spi::finding>;
+using namespace std::chrono_literals;
 
 // Statements are compared without regard to blanks: a tool may have written the schema with others.
 std::string without_blanks(std::string_view sql) {
@@ -148,6 +152,53 @@ void check_rights(std::string const& path, all_findings& found) {
   here.problem("The user with the id " + user + " may not write to " + missing + ".", fix);
 }
 
+bool is_keyed(driver& d, checked_table const& t) {
+  bool keyed = false;
+  d.execute(t.statements.read_settings, {}, [&](sql::row const& r) {
+    keyed = keyed || (r.text(0) == "keyed" && r.text(1) == "1");
+    return true;
+  });
+  return keyed;
+}
+
+void check_key_index(driver& d, checked_table const& t, all_findings& found) {
+  check const here{found, "keyed_index", "Without it, each look at the row before another reads the whole table."};
+  here.attempt([&] {
+    if (!is_keyed(d, t)) return here.passed("The table keeps no order per key.");
+    auto const wanted = key_index(t.table);
+    auto const name = t.table + "_keyed";
+    auto const have = d.ask<std::string>(
+        "SELECT sql FROM sqlite_master WHERE type = 'index' AND name = ?1 COLLATE NOCASE", {std::string_view{name}});
+    if (!have) return here.problem("The table keeps an order per key and has no index " + name + ".", wanted + ";");
+    if (without_blanks(*have) == without_blanks(wanted)) return here.passed("The table has the index " + name + ".");
+    here.warning("The index " + name + " has another definition than this library creates.",
+                 "DROP INDEX " + name + "; " + wanted + ";");
+  });
+}
+
+void check_parked_keys(driver& d, checked_table const& t, spi::finding_limits const& limits, all_findings& found) {
+  check const here{found, "parked_keys", "The events behind a dead event of their key are not delivered."};
+  here.attempt([&] {
+    if (!is_keyed(d, t)) return here.passed("The table keeps no order per key.");
+    auto const rows = static_cast<std::int64_t>(std::min<std::size_t>(limits.rows, INT64_MAX));
+    d.execute(t.parked, {rows, sql::from_now{}}, [&](sql::row const& r) {
+      auto const keys = static_cast<std::uint64_t>(r.integer(0));
+      if (keys == 0) {
+        here.passed("No key is parked.");
+        return false;
+      }
+      auto const now = r.time(3);
+      auto const since = r.time(1);
+      auto const age = now && since ? std::chrono::floor<std::chrono::milliseconds>(*now - *since) : 0ms;
+      auto const id = std::string{r.text(2)};
+      here.warning(sql::counted(keys, "key") + (keys == 1 ? " is" : " are") + " parked, the first for " +
+                       sql::duration_text(std::max(age, 0ms)) + ", behind the dead event '" + id + "'.",
+                   "outbox errors --state dead\noutbox replay '" + id + "'\noutbox discard '" + id + "'");
+      return false;
+    });
+  });
+}
+
 }  // namespace
 
 std::string_view network_file_system(long type) noexcept {
@@ -167,12 +218,14 @@ all_findings findings_of(driver& d, checked_table const& t, spi::finding_limits 
   sql::check_version(d, {.table = t.table}, found);
   check_shape(d, t, found);
   check_plan(d, t, found);
+  check_key_index(d, t, found);
   check_durability(d, found);
   auto const path = file_name(d.raw());
   check_log(path, limits, found);
   check_file_system(path, found);
   check_rights(path, found);
   sql::check_owners(d, {t.statements.owners, t.statements.nodes, t.table}, limits, found);
+  check_parked_keys(d, t, limits, found);
   return found;
 }
 

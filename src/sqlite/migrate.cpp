@@ -31,8 +31,8 @@ int version_of(driver& d, std::string const& table) {
   return sql::read_schema_version(d, {.table = table});
 }
 
-bool has_index(driver& d, std::string const& name) {
-  return d.any("SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?1 COLLATE NOCASE",
+bool has_index(sql::connection& c, std::string const& name) {
+  return c.any("SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = ?1 COLLATE NOCASE",
                {std::string_view{name}});
 }
 
@@ -90,7 +90,14 @@ void adopt(sqlite3* db, std::string const& table, std::vector<std::string> const
 
 }  // namespace
 
-migration migrate_handle(sqlite3* db, std::string const& table) {
+bool has_key_index(sql::connection& c, std::string const& table) { return has_index(c, table + "_keyed"); }
+
+std::string key_index(std::string const& table) {
+  auto const begin = keyed_sql.find("CREATE INDEX");
+  return with_table(keyed_sql.substr(begin, keyed_sql.find(';', begin) - begin), table);
+}
+
+migration migrate_handle(sqlite3* db, std::string const& table, bool keyed) {
   auto const clock = machine_clock();
   driver d{db, *clock, prepared::once};
   d.execute("BEGIN IMMEDIATE");
@@ -121,6 +128,7 @@ migration migrate_handle(sqlite3* db, std::string const& table) {
       drop_old_indexes(d, table);
     }
     add_odd_index(d, table);
+    if (keyed && !has_key_index(d, table)) run(d.raw(), key_index(table));
     d.execute("COMMIT");
     return result;
   } catch (...) {
@@ -153,6 +161,7 @@ schema_state schema_of(std::string const& path, options const& o) {
   }
   if (state.found == schema_state::kind::none) state.sql = with_table(schema_sql, o.table);
   if (!state.sql.empty() || state.found == schema_state::kind::older) state.sql += with_table(schema_2_sql, o.table);
+  if (!state.sql.empty() && o.keyed) state.sql += with_table(keyed_sql, o.table);
   return state;
 }
 
@@ -163,7 +172,8 @@ migration migrate(std::string const& path, options const& o) {
   auto const db = open_handle(path, o.connect, o.busy_timeout);
   wait.attach(db.get());
   inside_sqlite const here;
-  return naming_file(o.connect ? file_name(db.get()) : path, [&] { return migrate_handle(db.get(), o.table); });
+  return naming_file(o.connect ? file_name(db.get()) : path,
+                     [&] { return migrate_handle(db.get(), o.table, o.keyed); });
 }
 
 }  // namespace outbox::inline v0::sqlite

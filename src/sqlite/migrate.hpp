@@ -18,6 +18,9 @@ extern std::string_view const schema_sql;
 /// schema/sqlite/0002.sql
 extern std::string_view const schema_2_sql;
 
+/// schema/sqlite/keyed.sql
+extern std::string_view const keyed_sql;
+
 /// Runs `f` and adds the file's name to the error that it throws.
 template <class F>
 auto naming_file(std::string const& path, F&& f) {
@@ -28,8 +31,14 @@ auto naming_file(std::string const& path, F&& f) {
   }
 }
 
-/// Migrates in one transaction. Throws `error`.
-migration migrate_handle(sqlite3* db, std::string const& table);
+/// Migrates in one transaction, with the index of `keyed` nodes if `keyed` says so. Throws `error`.
+migration migrate_handle(sqlite3* db, std::string const& table, bool keyed);
+
+/// Whether the table has the index of `keyed` nodes.
+[[nodiscard]] bool has_key_index(sql::connection& c, std::string const& table);
+
+/// The statement that makes it, without a semicolon.
+[[nodiscard]] std::string key_index(std::string const& table);
 
 /// Throws `error` (store_failure), which says what to do, unless the table has this library's schema.
 void check_schema(sqlite3* db, std::string const& table);

@@ -108,10 +108,27 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   }
   bool resume(route_pause const& what) override { return pushed(row_store::resume(what)); }
 
+  // A node marks its table at each start, and mostly it is marked: that must not wait for a writer.
+  void set_keyed(bool keyed) override {
+    bool has_index = false;
+    with_reader([&](sql::connection& c) { has_index = has_key_index(c, options_.table); });
+    if (keyed && !has_index) refuse_without_migrate();
+    if (keyed && has_index && settings().keyed) return;
+    in_transaction([&](sql::connection& c) {
+      if (keyed && !has_key_index(c, options_.table)) c.execute(key_index(options_.table));
+      c.execute(statements().write_meta, {std::string_view{"keyed"}, std::string_view{keyed ? "1" : "0"}});
+    });
+    if (keyed) return;
+    clear_notes();
+    changes_.push();
+  }
+
   std::vector<spi::finding> findings(spi::finding_limits const& limits) override {
     std::vector<spi::finding> found;
     with_reader([&](sql::connection&) {
-      found = findings_of(reader_.statements, {options_.table, row_by_row().due, statements()}, limits);
+      found = findings_of(reader_.statements,
+                          {options_.table, row_by_row().due, statements(), parked_statement({.table = options_.table})},
+                          limits);
     });
     return found;
   }
@@ -161,6 +178,14 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   }
 
  private:
+  void refuse_without_migrate() const {
+    if (options_.migrate) return;
+    throw error{errc::store_failure, "table '" + options_.table + "' has no index '" + options_.table +
+                                         "_keyed', which an order per key needs: call outbox::sqlite::migrate() with "
+                                         ".keyed = true, or run: " +
+                                         key_index(options_.table)};
+  }
+
   // In order, a row that cannot be put in form holds up the rows behind it, which is an error like any other row that
   // cannot be claimed. Rows that the node knows of already are not reported again.
   static void report(foreign_rows::mended& mended, spi::claim_request const& request, spi::claim_reply& reply) {
@@ -243,7 +268,7 @@ std::shared_ptr<store> open(std::string const& path, options o) {
     inside_sqlite const here;
     if (o.connect) name = file_name(db.get());
     naming_file(name, [&] {
-      if (o.migrate) migrate_handle(db.get(), o.table);
+      if (o.migrate) migrate_handle(db.get(), o.table, o.keyed);
       check_schema(db.get(), o.table);
     });
     file = identity_of(db.get());

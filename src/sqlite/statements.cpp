@@ -44,6 +44,9 @@ namespace {
 // What claims look at. To the letter as in the index of schema/sqlite.
 #define CLAIMED PENDING " AND {blocked} IS NOT TRUE"
 
+// From ?2 to now, ?1, in claim order.
+#define DUE CLAIMED " AND " CLAIMABLE " >= ?2 AND " CLAIMABLE " <= ?1 AND " IN_FORM " ORDER BY " CLAIMABLE ", {seq}"
+
 // The key of the row `r`, as spi::key_of() writes it.
 #define KEY(r)                                                                  \
   "CASE WHEN " r "{ordering_key} <> '' THEN '=' || " r "{ordering_key} WHEN " r \
@@ -53,6 +56,22 @@ namespace {
 
 // The row `r` counts in the order of its key.
 #define IN_LINE(r) r "{status} <> {DONE} AND " r "{blocked} IS NOT NULL"
+
+// The row right before the row `r` in its line, and the one right behind it.
+#define BEFORE(x)                                                                         \
+  "(SELECT " x " FROM {outbox_event} p WHERE " KEY("p.") " = " KEY("r.") " AND " IN_LINE( \
+      "p.") " AND p.{seq} < r.{seq} ORDER BY p.{seq} DESC LIMIT 1)"
+#define NEXT(x)                                                                           \
+  "(SELECT " x " FROM {outbox_event} n WHERE " KEY("n.") " = " KEY("r.") " AND " IN_LINE( \
+      "n.") " AND n.{seq} > r.{seq} ORDER BY n.{seq} LIMIT 1)"
+
+// Nothing is before the row `r` in its line.
+#define HEAD BEFORE("true") " IS NULL"
+
+// The row `p` is not due at ?1 because its writer said so, not because of a settlement.
+#define DELAYED_BY_WRITER                                                                                              \
+  "p.{status} = {NEW} AND p.{available_at} > ?1 AND nullif(p.{locked_by}, '') IS NULL AND nullif(p.{last_error}, '') " \
+  "IS NULL AND CAST(p.{attempts} AS INTEGER) = 0 AND CAST(p.{crashes} AS INTEGER) = 0"
 
 // A table that is marked keyed keeps the DEAD rows that park a key.
 #define NOT_PARKING \
@@ -139,20 +158,14 @@ void add_key_statements(sql::dialect& d, sql::layout const& table) {
           "") " = ?2 AND " IN_LINE("") " AND {seq} > ?3 ORDER BY {seq} LIMIT 1) AND {blocked} IS TRUE AND " PENDING
                                        " AND NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE p.{event_id} = ?4 "
                                        "AND " IN_LINE("p.") ")");
-  d.placed = t("SELECT r.{seq}, CASE WHEN r.{blocked} IS NOT NULL THEN (SELECT p.{event_id} FROM {outbox_event} p WHERE "
-               KEY("p.") " = " KEY("r.") " AND " IN_LINE("p.") " AND p.{seq} < r.{seq} ORDER BY p.{seq} DESC LIMIT 1) "
-               "END FROM {outbox_event} r WHERE r.{event_id} = ?1");
-#define HEAD                                                                                     \
-  "NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE " KEY("p.") " = " KEY("r.") " AND " IN_LINE( \
-      "p.") " AND p.{seq} < r.{seq})"
-  d.parked_keys = t("SELECT " KEY("r.") " AS k, r.{event_id}, r.{done_at}, (SELECT count(*) FROM {outbox_event} w WHERE "
-                    KEY("w.") " = " KEY("r.") " AND w.{status} IN ({NEW}, {RETRY}) AND w.{blocked} IS NOT NULL) FROM "
-                    "{outbox_event} r WHERE r.{status} = {DEAD} AND r.{blocked} IS NOT NULL AND " KEY("r.")
-                    " IS NOT NULL AND " HEAD " ORDER BY k LIMIT ?1");
-  d.heal = t("UPDATE {outbox_event} SET " UNBLOCK(
-      1) " WHERE {seq} IN (SELECT r.{seq} FROM {outbox_event} r WHERE "
-         "r.{status} IN ({NEW}, {RETRY}) AND r.{blocked} IS TRUE AND " HEAD " ORDER BY r.{seq} LIMIT ?2)");
-#undef HEAD
+  d.placed = t("SELECT r.{seq}, CASE WHEN r.{blocked} IS NOT NULL THEN " BEFORE(
+      "p.{event_id}") " END FROM {outbox_event} r WHERE r.{event_id} = ?1");
+  d.parked_keys =
+      t("SELECT " KEY("r.") " AS k, r.{event_id}, r.{done_at}, (SELECT count(*) FROM {outbox_event} w WHERE " KEY(
+          "w.") " = " KEY("r.") " AND " IN_LINE("w.") " AND w." PENDING
+                                                      ") FROM {outbox_event} r INDEXED BY {outbox_event_dead}"
+                                                      " WHERE r.{status} = {DEAD} AND r.{blocked} IS NOT NULL AND " KEY(
+                                                          "r.") " IS NOT NULL AND " HEAD " ORDER BY k LIMIT ?1");
   d.event_types =
       t("SELECT {event_type}, coalesce({aggregate_type}, '__GLOBAL__') AS a, {status}, count(*) FROM "
         "{outbox_event} GROUP BY {event_type}, a, {status} ORDER BY {event_type}, a");
@@ -163,6 +176,38 @@ void add_key_statements(sql::dialect& d, sql::layout const& table) {
   d.audit =
       t("SELECT id, at, who, verb, filter, reason, matched, changed, ended_at FROM {outbox_audit} ORDER BY id DESC "
         "LIMIT ?1");
+}
+
+// What only claims that keep the order of keys need, and the healing of their notes.
+void add_line_statements(sql::row_statements& r, sql::layout const& table) {
+  auto const t = [&](std::string_view sql) { return table.text(sql); };
+#define IF_IN_LINE(x) "CASE WHEN {blocked} IS NOT NULL THEN " x " END"
+  r.due_keyed = t("SELECT {row}, {locked_at}, " IF_IN_LINE(BEFORE("p.{event_id}")) ", " IF_IN_LINE(
+      NEXT("n.{blocked}")) " FROM {outbox_event} r WHERE " DUE);
+#undef IF_IN_LINE
+  r.run = t("SELECT {row}, {locked_at}, " IN_FORM
+            " FROM {outbox_event} WHERE " KEY("") " = ?1 AND " IN_LINE("") " AND {seq} > ?2 ORDER BY {seq} LIMIT ?3");
+  r.note = t("UPDATE {outbox_event} AS r SET {blocked} = true WHERE {seq} = ?2 AND " PENDING
+             " AND {blocked} IS FALSE AND " CLAIMABLE " <= ?1 AND " BEFORE("NOT (" DELAYED_BY_WRITER ")") " IS TRUE");
+  r.put_out_before = t("UPDATE {outbox_event} AS p SET {blocked} = NULL WHERE {seq} = (SELECT " BEFORE(
+      "p.{seq}") " FROM {outbox_event} r WHERE r.{seq} = ?2 AND " PENDING
+                 " AND {blocked} IS FALSE) AND " DELAYED_BY_WRITER);
+
+  // Goes from the first row of a key to the first row of the next key.
+#define FIRST_BEHIND(k)                                                                                           \
+  "{outbox_event} r ON r.{seq} = (SELECT q.{seq} FROM {outbox_event} q WHERE " KEY("q.") " > " k " AND " IN_LINE( \
+      "q.") " ORDER BY " KEY("q.") ", q.{seq} LIMIT 1)"
+#define HEADS "SELECT " KEY("r.") ", r.{seq}, r.{blocked} IS TRUE AND r." PENDING " FROM "
+  r.stray_heads = t("WITH RECURSIVE heads (k, head, stray) AS (" HEADS "(SELECT '' AS k) JOIN " FIRST_BEHIND(
+      "k") " UNION ALL " HEADS "heads JOIN " FIRST_BEHIND("heads.k") ") SELECT head FROM heads WHERE stray LIMIT ?1");
+#undef FIRST_BEHIND
+#undef HEADS
+  r.unblock_head = t("UPDATE {outbox_event} AS r SET " UNBLOCK(1) " WHERE {seq} = ?2 AND {blocked} IS TRUE AND " PENDING
+                                                                  " AND " HEAD);
+  // The order makes SQLite use the index of lines, if there is one.
+  r.blocked =
+      t("SELECT {seq} FROM {outbox_event} WHERE " IN_LINE("") " AND {blocked} IS TRUE ORDER BY " KEY("") ", {seq}");
+  r.clear_note = t("UPDATE {outbox_event} SET " UNBLOCK(1) " WHERE {seq} = ?2 AND {blocked} IS TRUE");
 }
 
 }  // namespace
@@ -241,8 +286,7 @@ sql::row_statements row_statements(sql::layout const& table) {
         "{payload_bytes}, {blocked}) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, {NEW}, 0, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)");
 
-  r.due = t("SELECT {row}, {locked_at} FROM {outbox_event} WHERE " CLAIMED " AND " CLAIMABLE " >= ?2 AND " CLAIMABLE
-            " <= ?1 AND " IN_FORM " ORDER BY " CLAIMABLE ", {seq}");
+  r.due = t("SELECT {row}, {locked_at} FROM {outbox_event} WHERE " DUE);
   // Pending rows are found in the index of claimable rows, however many rows are done, and then sorted. A row that is
   // not in form yet holds up the rows behind it.
   r.in_order =
@@ -253,11 +297,18 @@ sql::row_statements row_statements(sql::layout const& table) {
         "coalesce((SELECT min({seq}) FROM {outbox_event} INDEXED BY {outbox_event_odd} WHERE " PENDING
         " AND NOT (" IN_FORM ")), 9223372036854775807) ORDER BY {seq}");
   // Numbers are compared as a look reads them: other programs may have stored text.
+#define AS_SEEN                                                                                       \
+  "{status} = ?7 AND CAST({attempts} AS INTEGER) = ?8 AND CAST({crashes} AS INTEGER) = ?9 AND " OWNER \
+  " IS ?10 AND coalesce({progress}, '') = ?11 AND {available_at} BETWEEN ?12 AND ?13 AND " CLAIMABLE " <= ?2"
   r.take =
-      t("UPDATE {outbox_event} SET {crashes} = ?6, {locked_by} = ?1, {locked_at} = ?2, {lease_until} = ?3 "
-        "WHERE {seq} BETWEEN ?4 AND ?5 AND {status} = ?7 AND {blocked} IS NOT TRUE AND CAST({attempts} AS "
-        "INTEGER) = ?8 AND CAST({crashes} AS INTEGER) = ?9 AND " OWNER
-        " IS ?10 AND coalesce({progress}, '') = ?11 AND {available_at} BETWEEN ?12 AND ?13 AND " CLAIMABLE " <= ?2");
+      t("UPDATE {outbox_event} SET {crashes} = ?6, {locked_by} = ?1, {locked_at} = ?2, {lease_until} = ?3 WHERE {seq} "
+        "BETWEEN ?4 AND ?5 AND {blocked} IS NOT TRUE AND " AS_SEEN);
+  // A row before it in the same run counts as taken: the caller rolls back unless the whole run is.
+  r.take_in_line =
+      t("UPDATE {outbox_event} AS r SET {crashes} = ?6, {locked_by} = ?1, {locked_at} = ?2, {lease_until} = ?3, "
+        "{blocked} = false WHERE r.{seq} BETWEEN ?4 AND ?5 AND {blocked} IS NOT NULL AND " AS_SEEN
+        " AND coalesce(" BEFORE("CASE WHEN p.{seq} >= ?4 THEN ?1 ELSE coalesce(p.{locked_by}, '') END") ", ?1) = ?1");
+#undef AS_SEEN
   r.taken = t("SELECT {seq} FROM {outbox_event} WHERE {seq} BETWEEN ?1 AND ?2 AND {locked_by} = ?3");
   r.make_dead = t("UPDATE {outbox_event} SET {crashes} = {crashes} + (" OURS
                   "), {status} = {DEAD}, {done_at} = ?1, {last_error} = "
@@ -266,6 +317,8 @@ sql::row_statements row_statements(sql::layout const& table) {
                  " AND " CLAIMABLE " > ?1 AND " IN_FORM " ORDER BY " CLAIMABLE);
   r.next_grown = t("SELECT min(coalesce({inserted_at}, {created_at})) FROM {outbox_event} WHERE " CLAIMED
                    " AND " CLAIMABLE " <= ?1 AND coalesce({inserted_at}, {created_at}) > ?2");
+
+  add_line_statements(r, table);
 
   r.settle_done =
       t("UPDATE {outbox_event} SET {status} = {DONE}, {done_at} = ?1, {progress} = ?2, {last_error} = NULL, {crashes} "
@@ -296,6 +349,13 @@ sql::row_statements row_statements(sql::layout const& table) {
   r.renew = t("UPDATE {outbox_event} SET {locked_at} = ?1, {lease_until} = ?2, " NO_NOTE("") "" OWNED(3, 4, 5));
   r.exists = t("SELECT 1 FROM {outbox_event} WHERE {event_id} = ?1 AND coalesce({locked_by}, '') = ?2");
   return r;
+}
+
+std::string parked_statement(sql::layout const& table) {
+  return table.text("SELECT count(DISTINCT k), min(ended), id, ?2 FROM (SELECT " KEY(
+      "") " AS k, " ENDED_AT
+          " AS ended, {event_id} AS id FROM {outbox_event} INDEXED BY {outbox_event_dead} WHERE {status} = "
+          "{DEAD} AND {blocked} IS NOT NULL AND " KEY("") " IS NOT NULL LIMIT ?1)");
 }
 
 foreign_row_statements foreign_statements(sql::layout const& table) {

@@ -804,11 +804,12 @@ option_list options_of(outbox::writer_only_options const& o) {
 }
 
 option_list options_of(outbox::sqlite::options const& o) {
-  auto const& [table, busy_timeout, migrate, clock, log, done_rows, synchronous, connect, layout, read_only,
+  auto const& [table, busy_timeout, migrate, keyed, clock, log, done_rows, synchronous, connect, layout, read_only,
                read_timeout] = o;
   return {{"table", table},
           {"busy_timeout", text(busy_timeout)},
           {"migrate", text(migrate)},
+          {"keyed", text(keyed)},
           {"clock", unset(!clock, "the machine's clock")},
           {"log", text(log)},
           {"done_rows", text(done_rows)},

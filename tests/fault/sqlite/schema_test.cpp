@@ -53,6 +53,24 @@ class Schema : public ::testing::Test {
     return result;
   }
 
+  std::string plan(std::string const& sql) {
+    sqlite::connection db{path};
+    sqlite3_stmt* s = nullptr;
+    EXPECT_EQ(sqlite3_prepare_v2(db.handle(), ("EXPLAIN QUERY PLAN " + sql).c_str(), -1, &s, nullptr), SQLITE_OK)
+        << sql;
+    std::string result;
+    while (sqlite3_step(s) == SQLITE_ROW)
+      result += reinterpret_cast<char const*>(sqlite3_column_text(s, 3)) + std::string{"\n"};
+    sqlite3_finalize(s);
+    return result;
+  }
+  void searches(std::string const& sql, std::string const& how) {
+    auto const p = plan(sql);
+    EXPECT_THAT(p, HasSubstr(how)) << sql;
+    EXPECT_THAT(p, ::testing::Not(HasSubstr("SCAN"))) << sql;
+    EXPECT_THAT(p, ::testing::Not(HasSubstr("TEMP B-TREE"))) << sql;
+  }
+
   temporary_directory dir;
   std::string path = dir / "shop.db";
 };
@@ -247,25 +265,8 @@ TEST_F(Schema, AFileThatIsNotADatabaseIsAnError) {
 // EXPLAIN QUERY PLAN of the statements that matter: one index range, no sorting, no scan.
 TEST_F(Schema, R8_StatementsGoThroughTheirIndex) {
   sqlite::migrate(path);
-  auto const plan = [&](std::string const& sql) {
-    sqlite::connection db{path};
-    sqlite3_stmt* s = nullptr;
-    EXPECT_EQ(sqlite3_prepare_v2(db.handle(), ("EXPLAIN QUERY PLAN " + sql).c_str(), -1, &s, nullptr), SQLITE_OK)
-        << sql;
-    std::string result;
-    while (sqlite3_step(s) == SQLITE_ROW)
-      result += reinterpret_cast<char const*>(sqlite3_column_text(s, 3)) + std::string{"\n"};
-    sqlite3_finalize(s);
-    return result;
-  };
   auto const d = sqlite::shared_statements({});
   auto const r = sqlite::row_statements({});
-  auto const searches = [&](std::string const& sql, std::string const& how) {
-    auto const p = plan(sql);
-    EXPECT_THAT(p, HasSubstr(how)) << sql;
-    EXPECT_THAT(p, ::testing::Not(HasSubstr("SCAN"))) << sql;
-    EXPECT_THAT(p, ::testing::Not(HasSubstr("TEMP B-TREE"))) << sql;
-  };
   searches(r.due, "USING INDEX outbox_event_ready (<expr>>? AND <expr><?)");
   searches(r.next_due, "USING INDEX outbox_event_ready (<expr>>?)");
   searches(r.release, "USING INDEX outbox_event_ready (<expr>>? AND <expr><?)");
@@ -280,6 +281,44 @@ TEST_F(Schema, R8_StatementsGoThroughTheirIndex) {
   EXPECT_THAT(purge, HasSubstr("USING INDEX outbox_event_ended (done_at<?)"));
   EXPECT_THAT(purge, HasSubstr("USING INDEX outbox_event_dead"));
   EXPECT_THAT(purge, ::testing::Not(HasSubstr("TEMP B-TREE")));
+}
+
+// What SQLite has counted in a table must not mislead it either: here all rows that are not done have one key.
+TEST_F(Schema, R8_StatementsOfAnOrderPerKeyGoThroughTheIndexOfLines) {
+  sqlite::migrate(path, {.keyed = true});
+  auto const d = sqlite::shared_statements({});
+  auto const r = sqlite::row_statements({});
+  auto const all = [&] {
+    searches(r.due_keyed, "USING INDEX outbox_event_ready (<expr>>? AND <expr><?)");
+    searches(r.due_keyed, "p USING INDEX outbox_event_keyed (<expr>=? AND seq<?)");
+    searches(r.due_keyed, "n USING INDEX outbox_event_keyed (<expr>=? AND seq>?)");
+    searches(r.run, "USING INDEX outbox_event_keyed (<expr>=? AND seq>?)");
+    searches(r.take_in_line, "r USING INTEGER PRIMARY KEY");
+    searches(r.take_in_line, "p USING INDEX outbox_event_keyed (<expr>=? AND seq<?)");
+    searches(r.note, "r USING INTEGER PRIMARY KEY");
+    searches(r.note, "p USING INDEX outbox_event_keyed (<expr>=? AND seq<?)");
+    searches(r.put_out_before, "p USING INDEX outbox_event_keyed (<expr>=? AND seq<?)");
+    searches(r.unblock_head, "p USING INDEX outbox_event_keyed (<expr>=? AND seq<?)");
+    searches(r.clear_note, "USING INTEGER PRIMARY KEY");
+    searches(d.unblock_next, "USING INDEX outbox_event_keyed (<expr>=? AND seq>?)");
+    searches(d.placed, "p USING INDEX outbox_event_keyed (<expr>=? AND seq<?)");
+    // These walk the index itself.
+    auto const strays = plan(r.stray_heads);
+    EXPECT_THAT(strays, HasSubstr("q USING INDEX outbox_event_keyed (<expr>>?)"));
+    EXPECT_THAT(strays, ::testing::Not(HasSubstr("TEMP B-TREE")));
+    EXPECT_THAT(strays, ::testing::Not(HasSubstr("SCAN r")));
+    EXPECT_THAT(plan(r.blocked), HasSubstr("SCAN outbox_event USING INDEX outbox_event_keyed"));
+    auto const parked = plan(d.parked_keys);
+    EXPECT_THAT(parked, HasSubstr("SCAN r USING INDEX outbox_event_dead"));
+    EXPECT_THAT(parked, HasSubstr("p USING INDEX outbox_event_keyed (<expr>=? AND seq<?)"));
+    EXPECT_THAT(parked, HasSubstr("w USING INDEX outbox_event_keyed (<expr>=?)"));
+  };
+  all();
+  sqlite::connection{path}.execute(
+      "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) INSERT INTO outbox_event "
+      "(event_id, event_type, payload, status, available_at, created_at, ordering_key) SELECT i, 't', '1', i % 3 = 0, "
+      "'2020-01-01 00:00:00.000000', '2020-01-01 00:00:00.000000', 'k' FROM n; ANALYZE");
+  all();
 }
 
 }  // namespace
