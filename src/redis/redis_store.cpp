@@ -324,10 +324,6 @@ bool redis_store::resume(route_pause const& what) {
   return change_pauses([&](std::vector<route_pause>& pauses) { return std::erase(pauses, what) > 0; });
 }
 
-void redis_store::set_keyed(bool keyed) {
-  change(all_scripts().table, arguments{"keyed", keyed}, "cannot mark the outbox");
-}
-
 spi::subscription redis_store::on_change(std::function<void()> callback) {
   return wake_ ? wake_->subscribe(std::move(callback)) : spi::subscription{};
 }
