@@ -215,7 +215,7 @@ spi::claim_reply redis_store::claim(spi::claim_request const& request) {
     at.left_due += a[at_left_due].number();
     at.left_leased += a[at_left_leased].number();
     at.bytes -= std::min(at.bytes, static_cast<std::size_t>(a[at_bytes].number()));
-    bool const enough = reply.rows.size() >= request.limit || (!reply.rows.empty() && reply.noted >= piece);
+    bool const enough = reply.rows.size() >= request.limit || (!reply.rows.empty() && reply.noted >= piece / 2);
     if (enough || looked + piece >= widest) {
       reply.more = true;
       if (!at.first_left) at.last_seen = instant_of(a[at_looked_up_to]);  // the next claim goes on from there
