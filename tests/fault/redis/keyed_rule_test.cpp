@@ -120,6 +120,7 @@ class Twins {
 
   void claim() {
     spi::claim_request r{.token = "n/" + std::to_string(++tokens_), .limit = 1 + pick(toss() ? 4 : 40), .lease = lease};
+    r.max_crashes = 3;
     r.keyed = !toss(10);
     r.run = 1 + pick(toss() ? 2 : 12);
     if (toss(3)) r.max_bytes = 200 + pick(3000);
@@ -128,7 +129,7 @@ class Twins {
     r.retries_only = toss(6);
     if (toss(6)) r.skip_recent = 25s;
     if (toss(4)) r.pauses = {{"rare", ""}};
-    if (toss(4)) r.leave = some_ids();
+    while (toss() && written_ > 0) r.leave.push_back("e" + std::to_string(written_ - pick(std::min(written_, 15UL))));
     auto const [a, b] = both([&](spi::store& s) { return s.claim(r); });
     EXPECT_EQ(texts_of(a.rows), texts_of(b.rows));
     EXPECT_EQ(a.dead.size(), b.dead.size());

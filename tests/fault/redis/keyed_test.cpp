@@ -334,6 +334,16 @@ TEST_F(RedisKeyed, ARunPassesOverRowsWhoseKeysWereDeleted) {
   EXPECT_THAT(take("n/3"), ElementsAre("a", "c"));
 }
 
+TEST_F(RedisKeyed, ARunEndsBeforeARowThatAnEarlierClaimCouldNotTake) {
+  put_in("k", {"a", "b", "c", "d"});
+  auto const first = b.claim(request("n/1", 1)).rows;
+  ASSERT_EQ(b.claim(request("n/2")).noted, 3U);
+  end(first.at(0), outcome::delivered);
+  auto r = request("n/3");
+  r.leave = {"c"};
+  EXPECT_THAT(ids(b.claim(r)), ElementsAre("b"));
+}
+
 TEST_F(RedisKeyed, ADelayThatAnotherProgramPutInLineHoldsUpNothing) {
   write(event::json("t", "1", {.id = "late", .deliver_after = 1h, .ordering_key = "k"}));
   write(event::json("t", "1", {.id = "later", .deliver_after = 2h, .ordering_key = "k"}));
