@@ -13,7 +13,8 @@ namespace {
 void fill_part(spi::insert_receipt* receipt, answer_view a, std::size_t at, std::size_t rows) {
   if (receipt == nullptr) return;
   for (std::size_t i = at; i < at + rows; ++i) {
-    receipt->rows.push_back({a[0].number() + static_cast<std::int64_t>(i), std::string{a[i + 1].text()}});
+    auto const before = a[i + 1];
+    receipt->rows.push_back({a[0].number() + static_cast<std::int64_t>(i), std::string{before.text()}, !before.nil()});
   }
 }
 

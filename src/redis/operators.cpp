@@ -307,15 +307,46 @@ std::vector<parked_key> redis_store::parked_keys(std::size_t limit) {
   return parked;
 }
 
-std::size_t redis_store::heal(std::size_t limit) {
-  std::size_t healed = 0;
-  for (std::int64_t passed = 0; healed < limit;) {
-    auto const a = change(all_scripts().heal, arguments{limit - healed, piece, passed}, "cannot heal the outbox");
-    healed += count_of(a[0]);
+std::vector<spi::place> redis_store::places(std::span<std::string const> ids) {
+  std::vector<spi::place> all;
+  all.reserve(ids.size());
+  while (!ids.empty()) {
+    auto const some = ids.first(std::min(ids.size(), piece));
+    ids = ids.subspan(some.size());
+    arguments args{"places"};
+    for (auto const& id : some) args.add(id);
+    auto const a = read(all_scripts().look, args, "cannot read where events stand");
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      auto const told = a[i];
+      bool const known = told.size() == 2;
+      all.push_back({known ? told[0].number() : 0, std::string{told[1].text()}, known});
+    }
+  }
+  return all;
+}
+
+std::size_t redis_store::clear_notes(std::string_view which, std::size_t limit, std::string_view doing) {
+  std::size_t cleared = 0;
+  for (std::int64_t passed = 0; cleared < limit;) {
+    auto const a = change(all_scripts().heal, arguments{which, limit - cleared, piece, passed}, doing);
+    cleared += count_of(a[0]);
     passed = a[1].number();
     if (a[2].number() != 1) break;
   }
-  return healed;
+  return cleared;
+}
+
+std::size_t redis_store::heal(std::size_t limit) { return clear_notes("heads", limit, "cannot heal the outbox"); }
+
+// The mark goes when the notes are gone: an outbox that is marked may have some, another one may not. A node that has
+// not read yet that the mark is gone may have noted rows meanwhile.
+void redis_store::set_keyed(bool keyed) {
+  auto const mark = [&] { change(all_scripts().table, arguments{"keyed", keyed}, "cannot mark the outbox"); };
+  auto const clear = [&] { clear_notes("all", SIZE_MAX, "cannot clear what is noted of rows"); };
+  if (keyed) return mark();
+  clear();
+  mark();
+  clear();
 }
 
 }  // namespace outbox::inline v0::redis

@@ -54,31 +54,55 @@ enum claim_field : std::size_t {
   at_rows,
   at_names,
   at_looked_up_to,
+  at_noted,
 };
 
+// How far the parts of one claim have come.
+struct claim_progress {
+  std::string floor{};  ///< As text; empty if there is none.
+  std::size_t bytes = 0;
+  std::int64_t left_due = 0;
+  std::int64_t left_leased = 0;
+  std::optional<instant> first_left{};
+  std::optional<instant> last_seen{};
+};
+
+// Each key of which rows were taken, and the number of its rows.
+void add_keys(arguments& to, std::span<spi::claimed_row const> taken) {
+  std::map<std::string_view, std::size_t> rows;
+  for (auto const& r : taken) {
+    if (!r.key.empty()) ++rows[r.key];
+  }
+  to.add(rows.size());
+  for (auto const& [key, n] : rows) to.add(key).add(n);
+}
+
 // What is said again in each part of one claim.
-arguments claim_arguments(spi::claim_request const& r, std::size_t max_bytes, std::int64_t left_due,
-                          std::int64_t left_leased, std::size_t taken, std::string const& floor) {
+arguments claim_arguments(spi::claim_request const& r, claim_progress const& at,
+                          std::span<spi::claimed_row const> taken) {
   bool const alone = !r.in_order && r.suspects == spi::suspects::take_one;
   arguments a{r.token,
               alone ? std::min<std::size_t>(1, r.limit) : r.limit,
-              max_bytes,
+              at.bytes,
               r.lease,
               r.max_crashes,
               alone,
               r.unowned_only && !r.in_order,
               r.retries_only && !r.in_order,
               r.in_order,
+              r.keyed && !r.in_order,
+              r.run,
               r.skip_recent,
-              floor,
+              at.floor,
               piece,
-              left_due,
-              left_leased,
-              taken,
+              at.left_due,
+              at.left_leased,
+              taken.size(),
               r.leave.size()};
   for (auto const& id : r.leave) a.add(id);
   a.add(r.pauses.size());
   for (auto const& p : r.pauses) a.add(p.event_type).add(p.aggregate_type);
+  add_keys(a, taken);
   return a;
 }
 
@@ -86,7 +110,8 @@ arguments claim_arguments(spi::claim_request const& r, std::size_t max_bytes, st
 void append(answer_view a, owner_token const& token, spi::claim_reply& reply) {
   bool const first = reply.now == instant{};
   reply.now = instant_of(a[at_now]).value_or(instant{});
-  reply.more = a[at_more].number() == 1;
+  reply.more = reply.more || a[at_more].number() == 1;
+  reply.noted += static_cast<std::size_t>(std::max<std::int64_t>(0, a[at_noted].number()));
   reply.suspects_waiting = reply.suspects_waiting || a[at_suspects].number() == 1;
   if (auto const next = instant_of(a[at_next_due])) reply.next_due = std::min(reply.next_due.value_or(*next), *next);
   if (auto const lag = instant_of(a[at_lag]); lag && (first || reply.oldest_lag == milliseconds{0})) {
@@ -174,35 +199,30 @@ void redis_store::insert_at_once(std::span<spi::insertion const> rows, spi::inse
   check_replicas(confirmed, options_.replicas);
 }
 
-// The script looks at a part of the rows at a time. A part that finds enough, or the end, is the last one.
+// The script looks at a part of the rows at a time. A part that finds enough, or the end, is the last one. Rows that
+// were taken do not wait until a long line behind another row has been noted.
 spi::claim_reply redis_store::claim(spi::claim_request const& request) {
   spi::claim_reply reply;
-  std::string floor;
-  if (!request.in_order && request.floor) floor = text_of(*request.floor);
-  if (!request.in_order && !request.floor && request.reach) floor = text_of(now() - *request.reach);
-  std::int64_t left_due = 0;
-  std::int64_t left_leased = 0;
-  std::size_t bytes = request.max_bytes;
-  std::optional<instant> first_left;
-  std::optional<instant> last_seen;
+  claim_progress at{.bytes = request.max_bytes};
+  if (!request.in_order && request.floor) at.floor = text_of(*request.floor);
+  if (!request.in_order && !request.floor && request.reach) at.floor = text_of(now() - *request.reach);
   for (std::size_t looked = 0; looked < widest; looked += piece) {
-    auto const a =
-        change(all_scripts().claim, claim_arguments(request, bytes, left_due, left_leased, reply.rows.size(), floor),
-               "cannot claim events");
+    auto const a = change(all_scripts().claim, claim_arguments(request, at, reply.rows), "cannot claim events");
     append(a, request.token, reply);
-    if (!first_left) first_left = instant_of(a[at_first_left]);
-    if (auto const seen = instant_of(a[at_last_seen])) last_seen = seen;
+    if (!at.first_left) at.first_left = instant_of(a[at_first_left]);
+    if (auto const seen = instant_of(a[at_last_seen])) at.last_seen = seen;
     if (a[at_end].number() == 1) break;
-    left_due += a[at_left_due].number();
-    left_leased += a[at_left_leased].number();
-    bytes -= std::min(bytes, static_cast<std::size_t>(a[at_bytes].number()));
-    if (reply.rows.size() >= request.limit || looked + piece >= widest) {
+    at.left_due += a[at_left_due].number();
+    at.left_leased += a[at_left_leased].number();
+    at.bytes -= std::min(at.bytes, static_cast<std::size_t>(a[at_bytes].number()));
+    bool const enough = reply.rows.size() >= request.limit || (!reply.rows.empty() && reply.noted >= piece / 2);
+    if (enough || looked + piece >= widest) {
       reply.more = true;
-      if (!first_left) last_seen = instant_of(a[at_looked_up_to]);  // the next claim goes on from there
+      if (!at.first_left) at.last_seen = instant_of(a[at_looked_up_to]);  // the next claim goes on from there
       break;
     }
   }
-  if (!request.in_order) reply.floor = first_left ? first_left : last_seen;
+  if (!request.in_order) reply.floor = at.first_left ? at.first_left : at.last_seen;
   return reply;
 }
 
@@ -302,10 +322,6 @@ bool redis_store::pause(route_pause const& what) {
 
 bool redis_store::resume(route_pause const& what) {
   return change_pauses([&](std::vector<route_pause>& pauses) { return std::erase(pauses, what) > 0; });
-}
-
-void redis_store::set_keyed(bool keyed) {
-  change(all_scripts().table, arguments{"keyed", keyed}, "cannot mark the outbox");
 }
 
 spi::subscription redis_store::on_change(std::function<void()> callback) {

@@ -33,6 +33,7 @@ class redis_store final : public spi::store, public inspector {
   spi::claim_reply claim(spi::claim_request const& request) override;
   spi::settle_reply settle(std::span<spi::settlement const> items) override;
   std::vector<bool> renew(std::span<spi::row_handle const> rows, std::chrono::milliseconds lease) override;
+  std::vector<spi::place> places(std::span<std::string const> ids) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
 
   std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation,
@@ -90,6 +91,8 @@ class redis_store final : public spi::store, public inspector {
                 std::function<bool(answer_view)> const& see);
   std::size_t change_rows(std::string_view verb, std::string_view reason, event_filter filter,
                           std::vector<event_status> const& possible, std::size_t limit);
+  /// Clears notes that rows wait, a part at a time. Returns the number of rows.
+  std::size_t clear_notes(std::string_view which, std::size_t limit, std::string_view doing);
   using counts_by_type = std::map<std::pair<std::string, std::string>, table_counts>;
   void count_types(std::string_view set, std::size_t most, counts_by_type& into);
 

@@ -20,7 +20,8 @@ function verbs.replay(m, id, r)
   redis.call('ZREM', p .. 'dead', m)
   redis.call('ZREM', p .. 'dead_at', m)
   redis.call('ZADD', p .. 'open', seq_of(m), m)
-  place(m, now, r.blocked)
+  if r.blocked == '1' then redis.call('HSET', row_of(id), 'blocked', '0') end  -- what it waited for may have ended
+  place(m, now, nil)
   return true
 end
 

@@ -2,23 +2,26 @@
 --
 -- It looks at a part of the rows only, so that the server can serve others in between: the caller asks again and says
 -- how many rows were left behind in each set. ARGV: token, limit, bytes, lease, max_crashes; flags: take_one, unowned
--- only, retries only, in order; skip_recent, floor ('' if there is none), the number of rows to look at, those left
--- before in `due` and in `leased` (in order: in `open`), the number of rows taken before; the number of ids to leave,
--- the ids; the number of pauses, a type and an aggregate type for each.
+-- only, retries only, in order, keyed; the most rows of one key; skip_recent, floor ('' if there is none), the number of
+-- rows to look at, those left before in `due` and in `leased` (in order: in `open`), the number of rows taken before; the
+-- number of ids to leave, the ids; the number of pauses, a type and an aggregate type for each; the number of keys of
+-- which rows were taken before, a key and the number of its rows for each.
 local token, limit, most_bytes, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local max_crashes, take_one, unowned_only = tonumber(ARGV[5]), ARGV[6] == '1', ARGV[7] == '1'
-local retries_only, in_order = ARGV[8] == '1', ARGV[9] == '1'
-local skip_recent, floor, budget = tonumber(ARGV[10]), ARGV[11], tonumber(ARGV[12])
-local left_due, left_leased, taken = tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15])
+local retries_only, in_order, keyed, run = ARGV[8] == '1', ARGV[9] == '1', ARGV[10] == '1', tonumber(ARGV[11])
+local skip_recent, floor, budget = tonumber(ARGV[12]), ARGV[13], tonumber(ARGV[14])
+local left_due, left_leased, taken = tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[17])
 
-local leave, pauses = {}, {}
-local at = 17
-for i = at, at + tonumber(ARGV[16]) - 1 do leave[ARGV[i]] = true end
-at = at + tonumber(ARGV[16])
+local leave, pauses, taken_of = {}, {}, {}
+local at = 19
+for i = at, at + tonumber(ARGV[18]) - 1 do leave[ARGV[i]] = true end
+at = at + tonumber(ARGV[18])
 for i = at + 1, at + 2 * tonumber(ARGV[at]), 2 do
   pauses[ARGV[i]] = pauses[ARGV[i]] or {}
   pauses[ARGV[i]][ARGV[i + 1]] = true
 end
+at = at + 1 + 2 * tonumber(ARGV[at])
+for i = at + 1, at + 2 * tonumber(ARGV[at]), 2 do taken_of[ARGV[i]] = tonumber(ARGV[i + 1]) end
 
 local now = time_now()
 local take, dead = {}, {}
@@ -56,7 +59,8 @@ local function by_due_instant(r)
   if r.owned and unowned_only then return 'leave' end
   if lag < 0 then lag = math.max(0, now - r.claimable) end
   local crashes = r.crashes + (r.owned and 1 or 0)
-  if crashes >= max_crashes then return 'dead' end
+  -- In line, only a settlement can unblock the next row: the node settles it.
+  if crashes >= max_crashes then return r.key and take_row(r) or 'dead' end
   local suspect = crashes == max_crashes - 1
   if suspect ~= take_one then
     suspects_waiting = suspects_waiting or suspect
@@ -88,8 +92,111 @@ end
 local wanted = {'event_type', 'aggregate_type', 'status', 'crashes', 'locked_by', 'inserted_at', 'size', 'last_error',
                 'available_at', 'lease_until', 'blocked', 'seq', 'attempts', 'payload_kind', 'content_type',
                 'created_at', 'aggregate_id', 'tenant_id', 'ordering_key', 'headers', 'progress'}
+if keyed then wanted[#wanted + 1] = 'key' end
 
--- What becomes of a row: take, dead, leave, stop; or gone, if it is not there or not for us.
+local function row_from(m, id, v, claimable)
+  return {m = m, id = id, values = v, type = v[1], status = v[3], crashes = tonumber(v[4]) or 0, owned = v[5],
+          inserted = tonumber(v[6]) or now, size = tonumber(v[7]) or 0, available = v[9],
+          tried = v[3] == 'RETRY' or (v[8] and v[8] ~= ''), claimable = claimable}
+end
+
+-- What only a claim that keeps the order of keys needs. A row before another one is in the line of its key and has a
+-- lower seq.
+local became = {}  -- of rows in line that this part has looked at: what
+local note = {due = {}, leased = {}}
+local any_blocked = keyed and redis.call('ZCARD', p .. 'blocked') > 0
+
+local function neighbour(command, key, seq, last)
+  return redis.call(command, line_of(key), '(' .. seq, last, 'LIMIT', 0, 1)[1]
+end
+
+-- Another program wrote it with a delay, so it belongs outside the order. No settlement has put it back: that would
+-- have written its progress.
+local function delayed_by_writer(b)
+  local available = tonumber(b[3]) or now
+  return b[1] == 'NEW' and not b[2] and not b[5] and available > now and available > (tonumber(b[4]) or 0)
+end
+
+local function put_out_of_line(m, key, b)
+  redis.call('ZREM', line_of(key), m)
+  if not b[1] then return end  -- somebody deleted its key
+  redis.call('HDEL', row_of(id_of(m)), 'blocked')
+  if b[6] == '1' then
+    redis.call('ZREM', p .. 'blocked', m)
+    place(m, b[3], nil)
+  end
+end
+
+-- Says `note` of a row that has to wait for another one of its key that this claim does not take: whatever else it is.
+-- A suspect, say, that is not the first of its key must not make the node stand still.
+local function waits(key, seq)
+  while true do
+    local m = neighbour('ZREVRANGEBYSCORE', key, seq, '-inf')
+    if not m or became[m] == 'take' then break end
+    if became[m] then return 'note' end
+    local b = redis.call('HMGET', row_of(id_of(m)), 'status', 'locked_by', 'available_at', 'inserted_at', 'progress',
+                         'blocked')
+    if b[2] == token then break end  -- an earlier part of this claim has taken it
+    if b[1] and not delayed_by_writer(b) then return 'note' end
+    put_out_of_line(m, key, b)
+    if budget == 0 then
+      more = true
+      return 'leave'
+    end
+    budget = budget - 1
+  end
+  return (taken_of[key] or 0) >= run and 'note' or nil
+end
+
+local function take_of_key(r)
+  take[#take + 1] = r
+  became[r.m] = 'take'
+  taken_of[r.key] = (taken_of[r.key] or 0) + 1
+end
+
+-- Whether a row that is blocked goes with the row before it, which this claim takes.
+local function goes_along(r, v)
+  if not pending(v[3]) or v[11] ~= '1' or paused(v[1], v[2]) or leave[r.id] then return false end
+  if r.claimable > now or too_young(r) then return false end
+  if (r.owned and unowned_only) or (retries_only and not r.tried) then return false end
+  return r.crashes + (r.owned and 1 or 0) < max_crashes - 1 and take_row(r) == 'take'
+end
+
+-- Takes the run of a row that was taken: the blocked rows behind it, without a gap. Of a row that was tried before only
+-- itself: each failure would claim and release its whole run.
+local function take_run(head)
+  if not any_blocked or head.tried or head.crashes > 0 or head.owned or take_one then return end
+  local room, seq = math.min(limit - taken - #take, run - taken_of[head.key]), head.values[12]
+  while room > 0 and budget > 0 do
+    local m = neighbour('ZRANGEBYSCORE', head.key, seq, '+inf')
+    if not m then return end
+    local id = id_of(m)
+    local v = redis.call('HMGET', row_of(id), unpack(wanted))
+    budget = budget - 1
+    if v[3] then
+      local r = row_from(m, id, v, math.max(tonumber(v[9]) or now, tonumber(v[10] or 0)))
+      if not goes_along(r, v) then return end
+      r.key, r.blocked, room, seq = head.key, true, room - 1, v[12]
+      take_of_key(r)
+    else
+      redis.call('ZREM', line_of(head.key), m)
+    end
+  end
+end
+
+local function wait_for(m, claimable, wait, owned)
+  last_seen = claimable
+  if wait == 'leave' then
+    first_left = first_left or claimable
+    return wait
+  end
+  local rows = note[owned and 'leased' or 'due']
+  rows[#rows + 1] = m
+  became[m] = wait
+  return wait
+end
+
+-- What becomes of a row: take, dead, leave, note, stop; or gone, if it is not there or not for us.
 local function consider(m, claimable)
   local id = id_of(m)
   local v = redis.call('HMGET', row_of(id), unpack(wanted))
@@ -98,10 +205,12 @@ local function consider(m, claimable)
     return 'gone'
   end
   if not pending(v[3]) or (in_order and v[11] == '1') then return 'leave' end
+  local key = keyed and v[11] and v[22]
+  local wait = key and waits(key, v[12])
+  if wait then return wait_for(m, claimable, wait, v[5]) end
   if paused(v[1], v[2]) or (not in_order and leave[id]) then return 'leave' end
-  local r = {m = m, id = id, values = v, type = v[1], status = v[3], crashes = tonumber(v[4]) or 0, owned = v[5],
-             inserted = tonumber(v[6]) or now, size = tonumber(v[7]) or 0, available = v[9],
-             tried = v[3] == 'RETRY' or (v[8] and v[8] ~= ''), claimable = claimable}
+  local r = row_from(m, id, v, claimable)
+  r.key = key
   local choice
   if in_order then
     r.claimable = math.max(tonumber(v[9]) or now, tonumber(v[10] or 0))
@@ -111,8 +220,12 @@ local function consider(m, claimable)
     last_seen = r.claimable
     if (choice == 'leave' or choice == 'stop') and not first_left then first_left = r.claimable end
   end
-  if choice == 'take' then take[#take + 1] = r end
   if choice == 'dead' then dead[#dead + 1] = r end
+  if choice == 'take' and not key then take[#take + 1] = r end
+  if choice == 'take' and key then
+    take_of_key(r)
+    take_run(r)
+  end
   return choice
 end
 
@@ -204,7 +317,11 @@ end
 local until_ = text(now + lease)
 for i, r in ipairs(take) do
   -- A change that is allowed while the memory is full comes first: before Redis 7.0 all others are then allowed too.
-  redis.call('ZREM', p .. (r.owned and 'leased' or 'due'), r.m)
+  redis.call('ZREM', p .. (r.blocked and 'blocked' or r.owned and 'leased' or 'due'), r.m)
+  if r.blocked then
+    r.values[11] = '0'
+    redis.call('HSET', row_of(r.id), 'blocked', '0')
+  end
   if r.owned then
     r.values[4] = text(r.crashes + 1)
     redis.call('HSET', row_of(r.id), 'locked_by', token, 'lease_until', until_, 'crashes', r.values[4])
@@ -215,8 +332,17 @@ for i, r in ipairs(take) do
   answer_rows[i] = {r.id, redis.call('GET', payload_of(r.id)), r.values}
 end
 
+-- Notes that rows wait: later claims do not see them, until the row before them leaves the line.
+for set, rows in pairs(note) do
+  if #rows > 0 then redis.call('ZREM', p .. set, unpack(rows)) end
+  for _, m in ipairs(rows) do
+    redis.call('HSET', row_of(id_of(m)), 'blocked', '1')
+    redis.call('ZADD', p .. 'blocked', seq_of(m), m)
+  end
+end
+
 local function optional(n) return n and text(n) or '' end
 return {text(now), more and 1 or 0, suspects_waiting and 1 or 0, optional(next_due), optional(lag >= 0 and lag or nil),
         optional(first_left), optional(last_seen), (stopped or looked_at_all) and 1 or 0, due.left,
         leased and leased.left or 0, text(bytes), answer_dead, answer_rows, wanted,
-        optional(looked_up_to)}
+        optional(looked_up_to), #note.due + #note.leased}

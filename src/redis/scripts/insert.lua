@@ -1,6 +1,6 @@
 -- Inserts rows, all or none. ARGV: whether to tell the row before each ('1'), the number of rows; for each its id,
 -- token, lease, available_at (empty: now), delay, key, payload, the number of further words, and these: names and values.
--- Answers the first seq, then the ids of the rows before if they were asked for.
+-- Answers the first seq, then, if they were asked for, the ids of the rows before: nil where that cannot be told.
 local p = KEYS[1]
 local ask, count = ARGV[1] == '1', tonumber(ARGV[2])
 

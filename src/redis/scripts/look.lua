@@ -3,6 +3,7 @@
 --   types: a set, the rank to begin at, the number of rows. Answers type, aggregate type and status of each row.
 --   figures: nothing. Answers what the sorted sets tell of the outbox.
 --   delayed, waiting, grown: see there. They look at a part of the rows, from a rank on.
+--   places: ids. Answers for each the seq and the id of the row before it; '' if that cannot be told.
 --   parked: the rank among the dead rows to begin at, the number of rows. Answers for each dead row that is the first in
 --     line of its key: key, id, when it died, and how many pending rows are behind it.
 local now = time_now()
@@ -93,6 +94,28 @@ function verbs.grown(set, passed, count)
     if set ~= 'open' and not young then n = n - 1 end
   end
   return {n, #rows}
+end
+
+-- The id of the row before another one in line, or ''. Rows whose keys were deleted by hand are passed over; nil:
+-- nothing but those was found.
+local function before(key, seq)
+  for i = 0, 99 do
+    local m = redis.call('ZREVRANGEBYSCORE', line_of(key), '(' .. seq, '-inf', 'LIMIT', i, 1)[1]
+    if not m then return '' end
+    if redis.call('HGET', row_of(id_of(m)), 'status') then return id_of(m) end
+  end
+  return nil
+end
+
+function verbs.places(...)
+  local answer = {}
+  for i, id in ipairs({...}) do
+    local r = redis.call('HMGET', row_of(id), 'status', 'seq', 'blocked', 'key')
+    local in_line = r[1] and r[1] ~= 'DONE' and r[3] and r[4]
+    local m = in_line and before(r[4], r[2]) or not in_line and ''
+    answer[i] = r[1] and m and {r[2], m} or ''
+  end
+  return answer
 end
 
 function verbs.parked(rank, count)

@@ -25,8 +25,20 @@ local outbox = (function()
     return characters(e.aggregate_type) .. ':' .. e.aggregate_type .. e.aggregate_id
   end
 
+  -- The id of the last row in a line, or ''. Rows whose keys were deleted by hand are passed over; false: nothing but
+  -- those was found.
+  local function last_in_line(p, key)
+    for i = 0, 99 do
+      local m = redis.call('ZREVRANGE', p .. 'line:' .. key, i, i)[1]
+      if not m then return '' end
+      local id = string.sub(m, 17)
+      if redis.call('EXISTS', p .. 'event:' .. id) == 1 then return id end
+    end
+    return false
+  end
+
   -- Writes one row. `fields` are names and values that are never changed again; an empty token means no owner. Returns
-  -- the id of the row before it in its key, if `ask`.
+  -- the id of the row before it in its key, if `ask`; false if that cannot be told.
   function W.insert(p, now, seq, id, token, lease, at, after, key, payload, fields, ask)
     local m = string.format('%016d', seq) .. id
     local delayed = after > 0 or at ~= ''
@@ -47,10 +59,7 @@ local outbox = (function()
       set('blocked', '0')
       if key ~= '' then
         set('key', key)
-        if ask then
-          local last = redis.call('ZREVRANGE', p .. 'line:' .. key, 0, 0)[1]
-          before = last and string.sub(last, 17) or ''
-        end
+        if ask then before = last_in_line(p, key) end
         redis.call('ZADD', p .. 'line:' .. key, seq, m)
       end
     elseif key ~= '' then

@@ -207,6 +207,12 @@ class RedisRules : public ::testing::Test {
     s.release(tokens, 30s);
     s.set_keyed(true);
     if (s.heal(10) != 1) throw std::runtime_error{"nothing healed"};
+    // "behind" waits for "parked", which is DEAD.
+    if (s.claim({.token = "n:1:x/3", .limit = 9, .lease = 30s, .keyed = true}).noted != 1) {
+      throw std::runtime_error{"nothing noted"};
+    }
+    std::vector<std::string> const asked{"behind"};
+    if (s.places(asked).at(0).before != "parked") throw std::runtime_error{"no place"};
     s.set_keyed(false);
     static_cast<void>(s.list({.statuses = {event_status::dead}}, spi::list_order::newest_first, 10));
     static_cast<void>(s.overview(100));
