@@ -60,7 +60,8 @@ void one_key_waits() {
   check(seen("a1") == 1 && seen("a2") == 1 && seen("a3") == 0, "a3 waits behind a2");
   check(seen("b1") == 1 && seen("b2") == 1 && seen("c1") == 1, "other keys do not");
 
-  for (auto const& k : t.store->inspect().parked_keys(100)) {
+  auto& store = *t.store;
+  for (auto const& k : store.inspect().parked_keys(100)) {
     std::printf("%s waits behind %s: %llu events\n", k.key.c_str(), k.id.c_str(),
                 static_cast<unsigned long long>(k.waiting));
   }
