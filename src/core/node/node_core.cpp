@@ -289,7 +289,7 @@ std::optional<error> node_core::refusal(table_settings const& table) const {
   }
   if (settings_.keyed && !table.keyed) {
     return error{errc::mode_conflict,
-                 "the table does not keep an order per key any more: somebody removed its mark (outbox unkey)"};
+                 "the table does not keep an order per key any more: its mark was removed (outbox unkey)"};
   }
   return std::nullopt;
 }
