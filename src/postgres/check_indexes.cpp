@@ -10,12 +10,19 @@ namespace {
 
 using spi::check;
 
-constexpr std::string_view suffixes[] = {"_ready", "_ended", "_dead"};
+// Those that the table must have.
+std::vector<std::string_view> suffixes(checked const& on) {
+  std::vector<std::string_view> all{"_ready", "_ended", "_dead"};
+  if (on.d.any("SELECT 1 FROM " + on.named("outbox_meta") + " WHERE name = 'keyed' AND value = '1'")) {
+    all.push_back(key_index);
+  }
+  return all;
+}
 
 // The statement of the schema that makes the index, in the form that lets others write meanwhile.
 std::string create(checked const& on, std::string_view suffix) {
   auto const name = "outbox_event" + std::string{suffix};
-  for (auto const schema : {schema_2_sql, schema_sql}) {
+  for (auto const schema : {schema_2_sql, schema_sql, keyed_sql}) {
     for (std::string const begin : {"CREATE INDEX IF NOT EXISTS ", "CREATE INDEX "}) {
       auto const at = schema.find(begin + name + " ");
       if (at == std::string_view::npos) continue;
@@ -38,7 +45,7 @@ void check_presence(checked const& on) {
                       "The server keeps an invalid index up to date, and no statement uses it."};
   std::string absent, absent_fix, broken, broken_fix;
   auto const event = on.named("outbox_event");
-  for (auto const suffix : suffixes) {
+  for (auto const suffix : suffixes(on)) {
     auto const name = on.table + std::string{suffix};
     auto const valid = index_is_valid(on.d, on.table, on.schema, suffix);
     if (!valid) {

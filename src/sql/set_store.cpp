@@ -31,6 +31,7 @@ constexpr milliseconds wait_for_locks{20};
 
 // How many keys one statement of healing looks at, and how many notes one transaction clears.
 constexpr std::size_t keys_at_once = 10'000;
+constexpr int pages_at_once = 20;
 constexpr std::size_t notes_at_once = 1000;
 
 // So many delivered rows of one claim get a statement of their own, which needs no join.
@@ -348,12 +349,21 @@ std::vector<place> set_store::places(std::span<std::string const> ids) {
   return all;
 }
 
-// Walks the keys and not the rows: of each, the first row in line tells whether it waits for nothing.
+// Walks the keys and not the rows: of each, the first row in line tells whether it waits for nothing. The thread that
+// calls this renews leases too, so a call ends after some pages; the next one goes on from there.
 std::size_t set_store::heal(std::size_t limit) {
+  std::lock_guard const lock{healing_};
   std::size_t rows = 0;
-  for (std::string after; rows < limit;) {
-    with_writer([&](connection& c) { rows += send_heal(c, after, keys_at_once); });
-    if (after.empty()) break;
+  for (int page = 0; page < pages_at_once && rows < limit; ++page) {
+    auto after = healed_up_to_;
+    std::size_t found = 0;
+    with_writer([&](connection& c) {
+      after = healed_up_to_;
+      found = send_heal(c, after, keys_at_once);
+    });
+    rows += found;
+    healed_up_to_ = std::move(after);
+    if (healed_up_to_.empty()) break;
   }
   return rows;
 }

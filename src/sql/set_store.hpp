@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <outbox/spi/claim_filter.hpp>
 #include <span>
@@ -154,6 +155,8 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
   void let_leave(connection& c, chosen_rows const& chosen, claim_reply& reply);
   [[nodiscard]] claim_reply claim_or_isolate(connection& c, claim_request request, bool& partly);
 
+  std::mutex healing_;
+  std::string healed_up_to_;                   ///< The key where the next walk begins.
   std::atomic<bool> notes_are_stuck_ = false;  ///< The last notes were all left: locks of others stand in the way.
 };
 
