@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <mutex>
+#include <outbox/spi/store.hpp>
 
 #include "support.hpp"
 
@@ -108,6 +109,49 @@ void the_mark_stays() {
   }
 }
 
+// Events that a multi_node left behind, and dead ones among them.
+void from_multi_node_and_back() {
+  fixture t;
+  std::atomic<bool> const repaired = false;
+  auto const listen = [&](auto const&... ids) {
+    auto box = outbox::multi_node({.store = t.store,
+                                   .listeners = warehouse(t.store, repaired).listeners,
+                                   .log = nullptr,
+                                   .clock = t.clock,
+                                   .interceptors = {t.seen}});
+    box.run_until_idle();
+    for (auto const* id : {ids...}) {
+      outbox::memory::transaction tx{*t.store};
+      box.writer().write(tx, "stock.changed", "1", {.id = id, .aggregate = {"article", "a"}});
+      tx.commit();
+    }
+    box.run_until_idle();
+    check(box.stop(), "the node stops in time");
+  };
+  listen("a1", "a2");
+  auto const web = outbox::writer_only({.store = t.store, .log = nullptr});
+  for (auto const* id : {"a3", "a4"}) {
+    outbox::memory::transaction tx{*t.store};
+    web.writer().write(tx, "stock.changed", "1", {.id = id, .aggregate = {"article", "a"}});
+    tx.commit();
+  }
+  {
+    auto options = warehouse(t.store, repaired);
+    options.log = nullptr;
+    options.clock = t.clock;
+    options.interceptors = {t.seen};
+    auto box = outbox::keyed(std::move(options));
+    box.run_until_idle();
+    check(t.seen->ids() == strings{"a1", "a2"}, "a dead event parks its key, whatever mode it died in");
+    check(box.dead_events().discard("a2") && box.run_until_idle() == 2, "the others go on");
+    check(t.seen->ids() == strings{"a1", "a2", "a3", "a4"}, "in the order of writing");
+    check(box.stop(), "the node stops in time");
+  }
+  t.store->backend().set_keyed(false);  // outbox unkey
+  listen("a5");
+  check(t.seen->ids().back() == "a5", "another mode delivers again");
+}
+
 // Four threads call the listener; the events of a key come one after the other all the same.
 void many_keys() {
   auto const store = outbox::memory::open();
@@ -139,6 +183,7 @@ int run_all() {
     one_key_waits();
     discarded();
     the_mark_stays();
+    from_multi_node_and_back();
     many_keys();
     std::printf("order-per-key: one key waits, the others go on\n");
     return 0;
