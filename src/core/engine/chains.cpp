@@ -218,7 +218,7 @@ void engine::look_at_loose(chain& c, steady_time now) noexcept {
   }
 }
 
-// A row before this one that the engine does not hold in the same chain belongs to another owner, or is in doubt, even
+// A row before this one that the engine does not hold in the same chain belongs to another node, or is in doubt, even
 // if it carries a token of this node.
 void engine::place_birth(ticket& t, steady_time now) noexcept {
   auto& c = *t.chain;
@@ -295,7 +295,7 @@ void engine::note_unblocked(std::size_t rows) noexcept {
   hint();  // another node may have nothing to do
 }
 
-// The owner of the row may have been killed together with other programs that change the table.
+// The node that held the row may have been killed together with other programs that change the table.
 void engine::heal_soon() noexcept { next_heal_ = std::min(next_heal_, last_heal_ + heal_after_a_crash); }
 
 void engine::apply_healed(std::size_t rows, steady_time now) {
@@ -308,8 +308,8 @@ void engine::apply_healed(std::size_t rows, steady_time now) {
   counters_.healed += rows;
   say(log_level::warning,
       std::to_string(rows) +
-          " events waited for an earlier one of their key that is not there any more: the table was changed by "
-          "hand, or transactions of one key did not come one after the other",
+          " events waited for an earlier one of their key that is not there any more: another program changed the "
+          "table, or transactions of one key did not come one after the other",
       "heal", {{"rows", std::to_string(rows)}});
   wake();
 }
