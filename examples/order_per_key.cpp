@@ -1,5 +1,5 @@
-// Deposits of each account one after the other, accounts in parallel, and an account that waits for a retry holds up
-// nobody else.
+// Deposits of each account one after the other, accounts in parallel, and an account that waits for a retry holds up no
+// other.
 //
 //   example_order_per_key [deposits of each account]
 #include <cstdio>

@@ -262,6 +262,29 @@ void web_and_workers(std::string const& connection) {
   std::printf("two workers and a web process: each event once\n");
 }
 
+// ---- order-per-key.md
+
+// Takes a piece off the shelf. The lock on the row of the article comes first, then the event about the article.
+int take_one(outbox::postgres::connection& db, outbox::writer const& writer, std::string const& article) {
+  outbox::postgres::transaction tx{db};
+  auto const left = tx.query_one<int>("SELECT pieces FROM shelf WHERE article = $1 FOR UPDATE", article);
+  tx.execute("UPDATE shelf SET pieces = $1 WHERE article = $2", left - 1, article);
+  writer.write(tx, "stock.changed", "{}", {.aggregate = {"article", article}});
+  tx.commit();
+  return left - 1;
+}
+
+// docs/how-to/order-per-key.md: the writer serialises the events of a key.
+void one_article(std::string const& connection) {
+  auto const store = outbox::postgres::open(connection);
+  auto const web = outbox::writer_only({.store = store, .log = nullptr});
+  outbox::postgres::connection db{connection};
+  db.execute("CREATE TABLE shelf (article text PRIMARY KEY, pieces int NOT NULL)");
+  db.execute("INSERT INTO shelf VALUES ('7', 2)");
+  check(take_one(db, web.writer(), "7") == 1 && take_one(db, web.writer(), "7") == 0, "two pieces were sold");
+  check(store->inspect().counts().pending() == 2, "with an event each");
+}
+
 // A service that gives out passwords which are valid for minutes would be asked here.
 std::string with_fresh_password(std::string const& target) { return target; }
 
@@ -288,6 +311,7 @@ int main(int argc, char** argv) {
     one_node(connection);
     web_and_workers(connection);
     passwords_that_change(connection);
+    one_article(connection);
     return 0;
   } catch (std::exception const& e) {
     std::printf("does not hold: %s\n", e.what());

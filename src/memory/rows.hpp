@@ -26,7 +26,7 @@ inline instant claimable(row_view const& r) noexcept {
   return r.lease_until ? std::max(r.available_at, *r.lease_until) : r.available_at;
 }
 
-// Not due, and nobody but its writer has made it wait.
+// Not due, and only its writer has made it wait.
 inline bool delayed_by_writer(row_view const& r, instant now) noexcept {
   return r.status == event_status::created && r.available_at > now && r.locked_by.empty() && r.last_error.empty() &&
          r.attempts == 0 && r.crashes == 0;

@@ -103,7 +103,7 @@ namespace {
                                                                ".k AND " IN_LINE("p.") " AND p.{seq} > " r \
                                                                                        ".s ORDER BY p.{seq} LIMIT 1)"
 
-// Another program wrote the row `r` with a delay: it is not due, and nobody but its writer has made it wait. A row that
+// Another program wrote the row `r` with a delay: it is not due, and only its writer has made it wait. A row that
 // was unblocked a moment ago may be due later than this claim began; hence the second.
 #define DELAYED(r)                                                                              \
   r "{status} = {NEW} AND " r "{available_at} > clock_timestamp() + interval '1 second' AND " r \

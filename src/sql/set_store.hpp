@@ -82,9 +82,9 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
 
   // The sends.
 
-  /// One event, or many, on the caller's connection. `receipt` is null if nobody asks where the rows stand. Else it has
-  /// an entry for each row of the whole write; those of these rows begin at `at`. A store that cannot tell leaves them
-  /// as they are: not known.
+  /// One event, or many, on the caller's connection. `receipt` is null if the node does not ask where the rows stand.
+  /// Else it has an entry for each row of the whole write; those of these rows begin at `at`. A store that cannot tell
+  /// leaves them as they are: not known.
   virtual void send_insert(connection& c, stored_event const& e, std::shared_ptr<insert_receipt> const& receipt,
                            std::size_t at) = 0;
   virtual void send_insert(connection& c, std::span<insertion const> rows,

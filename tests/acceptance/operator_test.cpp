@@ -104,6 +104,33 @@ TYPED_TEST(Operations, ReplayAllOfWhatDiesAgainEnds) {
   EXPECT_EQ(n.dead_events().replay_all({}, /*batch=*/1), 10U) << "each once, although all of them die again";
 }
 
+TYPED_TEST(Operations, DiscardLetsTheNextEventOfTheKeyGoOn) {
+  if (!this->db.shared_store()->capabilities().keys) GTEST_SKIP() << "this store keeps no order per key";
+  {
+    auto first = this->make_node();
+    this->start(first);
+    this->write(first, "a", {.ordering_key = "k"});
+    ASSERT_TRUE(this->settled());
+    ASSERT_TRUE(first.stop());
+  }
+  auto w = writer_only({.store = this->db.shared_store(), .log = nullptr});
+  this->write(w, "b", {.ordering_key = "k"});
+  this->db.block("b");
+  this->broken = false;
+  auto n = this->make_node();
+  this->start(n);
+  EXPECT_FALSE(n.dead_events().discard("nobody"));
+  EXPECT_FALSE(n.dead_events().discard("b")) << "it is not dead";
+  EXPECT_EQ(this->row("b").status, event_status::created);
+  EXPECT_TRUE(n.dead_events().discard("a"));
+  EXPECT_TRUE(this->seen.reach(1)) << "woken: the poll interval is an hour";
+  ASSERT_TRUE(this->settled());
+  EXPECT_EQ(this->row("b").status, event_status::delivered);
+  EXPECT_EQ(this->row("a").status, event_status::dead) << "it stays for the operator to see";
+  EXPECT_EQ(this->row("a").blocked, std::nullopt);
+  EXPECT_EQ(n.dead_events().discard_all(), 0U) << "it is in no order any more";
+}
+
 TYPED_TEST(Operations, WriterOnly) {
   std::vector<std::string> log;
   auto w = writer_only({.store = this->db.shared_store(),

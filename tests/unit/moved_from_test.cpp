@@ -116,6 +116,8 @@ TEST(MovedFrom, DeadEventsThrow) {
   expect_refused("dead_events", [&] { static_cast<void>(d.count()); });
   expect_refused("dead_events", [&] { d.replay("a"); });
   expect_refused("dead_events", [&] { d.replay_all(); });
+  expect_refused("dead_events", [&] { d.discard("a"); });
+  expect_refused("dead_events", [&] { d.discard_all(); });
   // NOLINTEND(bugprone-use-after-move)
   EXPECT_EQ(taken.count(), 0U);
 }

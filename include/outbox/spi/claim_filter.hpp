@@ -61,7 +61,7 @@ class OUTBOX_CORE_EXPORT claim_filter {
   [[nodiscard]] std::size_t room_behind(candidate const& head) const;
 
   /// Decides about the row right behind one that was taken: `take`, or `stop`. The store has locked it, or knows in
-  /// another way that nobody else changes it.
+  /// another way that no other program changes it.
   [[nodiscard]] choice follow(candidate const& row);
 
  private:

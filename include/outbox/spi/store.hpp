@@ -58,7 +58,7 @@ struct place {
 /// What an insert tells about its rows: one entry each, in order. The store keeps the receipt until the transaction
 /// ends. The entries are there when the commit has returned, on most stores when the insert has.
 struct insert_receipt {
-  std::vector<place> rows{};
+  std::vector<place> rows{};  ///< Of each row, in order.
 };
 
 /// A row and the token of its owner.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <outbox/dead_events.hpp>
 #include <outbox/error.hpp>
@@ -17,16 +18,43 @@ std::optional<event_filter> only_dead(event_filter filter) {
   return filter;
 }
 
+// Changes what was dead when it began, so that it ends although events may become dead meanwhile.
+std::uint64_t in_batches(spi::store& table, dead_filter const& filter, std::size_t batch,
+                         std::function<void()> const& changed,
+                         std::size_t (spi::store::*change)(event_filter const&, std::size_t)) {
+  auto dead = only_dead(filter);
+  if (!dead) return 0;
+  auto const began = table.now();
+  dead->died_by = std::min(dead->died_by.value_or(began), began);
+  std::uint64_t total = 0;
+  try {
+    for (std::size_t n = batch; n == batch && batch > 0; total += n) {
+      n = (table.*change)(*dead, batch);
+      if (n > 0 && changed) changed();
+    }
+  } catch (error const& e) {
+    throw e.after_changing(total);
+  }
+  return total;
+}
+
 }  // namespace
 
-dead_events::dead_events(std::shared_ptr<store> s, std::function<void()> replayed)
-    : store_{std::move(s)}, replayed_{std::move(replayed)} {
+dead_events::dead_events(std::shared_ptr<store> s, std::function<void()> changed)
+    : store_{std::move(s)}, changed_{std::move(changed)} {
   if (!store_) throw error::about(errc::invalid_option, "store", "is required");
 }
 
 spi::store& dead_events::table() const {
   if (!store_) throw error{errc::lifecycle, "this dead_events was moved from"};
   return store_->backend();
+}
+
+spi::store& dead_events::table_with_keys() const {
+  auto& t = table();
+  auto const can = t.capabilities();
+  if (can.keys) return t;
+  throw error{errc::unsupported, std::string{can.table} + " keeps no order per key, so no event is in one: discard"};
 }
 
 std::vector<dead_event> dead_events::query(dead_filter const& filter, std::size_t limit) const {
@@ -46,25 +74,22 @@ std::uint64_t dead_events::count(dead_filter const& filter) const {
 
 bool dead_events::replay(std::string_view event_id) const {
   bool const replayed = table().replay({.ids = {std::string{event_id}}}, 1) > 0;
-  if (replayed && replayed_) replayed_();
+  if (replayed && changed_) changed_();
   return replayed;
 }
 
 std::uint64_t dead_events::replay_all(dead_filter const& filter, std::size_t batch) const {
-  auto dead = only_dead(filter);
-  if (!dead) return 0;
-  auto const began = table().now();
-  dead->died_by = std::min(dead->died_by.value_or(began), began);
-  std::uint64_t total = 0;
-  try {
-    for (std::size_t n = batch; n == batch && batch > 0; total += n) {
-      n = table().replay(*dead, batch);
-      if (n > 0 && replayed_) replayed_();
-    }
-  } catch (error const& e) {
-    throw e.after_changing(total);
-  }
-  return total;
+  return in_batches(table(), filter, batch, changed_, &spi::store::replay);
+}
+
+bool dead_events::discard(std::string_view event_id) const {
+  bool const discarded = table_with_keys().discard({.ids = {std::string{event_id}}}, 1) > 0;
+  if (discarded && changed_) changed_();
+  return discarded;
+}
+
+std::uint64_t dead_events::discard_all(dead_filter const& filter, std::size_t batch) const {
+  return in_batches(table_with_keys(), filter, batch, changed_, &spi::store::discard);
 }
 
 }  // namespace outbox::inline v0

@@ -282,7 +282,7 @@ OUTBOX_CONTRACT_CASE(KeyedClaim, ARowBehindAnExpiredOwnerGoesWithItsHead) {
 OUTBOX_CONTRACT_CASE(KeyedClaim, PlacesTellWhereCommittedRowsStand) {
   this->put_in("k", {"a", "b"});
   this->put_in("l", {"x"});
-  std::vector<std::string> const asked{"b", "x", "nobody", "a"};
+  std::vector<std::string> const asked{"b", "x", "absent", "a"};
   auto const places = this->s().places(asked);
   ASSERT_THAT(places, SizeIs(4));
   EXPECT_EQ(places[0].before, "a");
