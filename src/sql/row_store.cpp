@@ -234,7 +234,6 @@ row_store::candidates row_store::choose(connection& c, claim_request const& requ
       case choice::stop: return false;
       case choice::leave: return true;
       case choice::note:
-        if (std::ranges::find(request.leave, seen.id) != request.leave.end()) return true;  // it cannot be changed
         chosen.notes.push_back({v.seq, {v.event.id(), v.event.type(), v.crashes}, {}});
         chosen.cut = chosen.notes.size() == most_notes;
         return !chosen.cut;
