@@ -59,16 +59,18 @@ struct event_options {
   std::optional<instant> occurred_at{};
 
   /// Delivered not before this instant. Must not be before `occurred_at`, nor after year 9999. Default: at once.
-  /// Excludes `deliver_after`.
+  /// Excludes `deliver_after`. An event with a delay is in no order: it holds up no other event of its key, and waits
+  /// for none.
   std::optional<instant> available_at{};
 
   /// Delivered not before this long after the insert, by the store's clock. Default: at once. 1 ms … 3650 days.
-  /// Excludes `available_at`.
+  /// Excludes `available_at`. An event with a delay is in no order: see `available_at`.
   std::optional<std::chrono::milliseconds> deliver_after{};
 
-  /// Partition key for downstream consumers, such as the key of a Kafka message. Stored with the row and passed to the
-  /// listener. An `ordered` node does not use it, because it keeps the whole table in order. At most 128 characters.
-  /// Default: the aggregate.
+  /// What the event is ordered by: a `keyed` node delivers events with the same key one after the other, in the order
+  /// of writing, except those with a delay. An `ordered` node does not use it, because it keeps the whole table in
+  /// order. Also the partition key for downstream consumers, such as the key of a Kafka message: stored with the row
+  /// and passed to the listener. At most 128 characters. Default: the aggregate.
   std::string ordering_key{};
 };
 

@@ -55,10 +55,11 @@ struct route_options {
   /// Events per call of a batch listener. Default 100. 1 … 10,000. `on` refuses it with `error` (invalid_option).
   std::optional<std::size_t> max_batch{};
 
-  /// Whether the listener itself keeps the order of what it is given, as a broker's producer does. Default false. Only
-  /// `keyed` asks: with true, the next event of a key is given to an asynchronous listener when its function has
-  /// returned, without waiting for the answer, and a batch may have several events of a key, in order. If one of them
-  /// fails, those behind it may be out already.
+  /// Whether the listener itself keeps the order of the events that it is given, as the producer of a broker does. Only
+  /// `keyed` uses it. Default false: the next event of a key waits until the one before it is delivered. With true, an
+  /// asynchronous listener gets the next event of a key as soon as its function has returned from the one before, and a
+  /// batch may have several events of a key, in order. If one of them fails, later ones may have been sent already;
+  /// they are delivered again behind it.
   bool keeps_order = false;
 };
 

@@ -218,27 +218,30 @@ struct ordered_options {
 
 /// What a dead event does to the events behind it in its key.
 enum class on_dead {
-  park,  ///< They wait until an operator replays or discards it.
-  skip,  ///< They go on. If it is replayed, it runs beside the order.
+  park,  ///< They wait until an operator replays or discards the dead event.
+  skip,  ///< They are delivered. If the dead event is replayed, it is delivered beside the order.
 };
 
 /// One of many nodes on a table that deliver the events of one key one after the other, in the order of writing, and
 /// different keys in parallel. The hot path works too. The key of an event is its `ordering_key`, else its aggregate
 /// type and id; an event with neither is in no order, and so is one with a delay.
 ///
-/// An event that fails, is deferred or paused holds up only its key, until it is delivered or leaves the order. What is
-/// promised: the first successful deliveries of a key are in the order of writing, and none begins before the event
-/// before it was delivered or left the order. The exceptions are those of every lease: a node that stands still for
-/// longer than its lease, or a listener that outlives its timeout, may still be at work on the event before.
+/// An event that fails, is deferred or is paused holds up only its key, until it is delivered or leaves the order. The
+/// first successful deliveries of a key are in the order of writing, and no event begins before the one before it was
+/// delivered or left the order. The exceptions are those of every lease: a node that stands still for longer than its
+/// lease, or a listener that outlives its timeout, may still be at work on the earlier event. A route with
+/// `keeps_order` gets the next event earlier, and keeps the order itself. After a crash, the events of a key are
+/// repeated in order from the first that is not DONE.
 ///
-/// What it needs from writers: transactions that write events of one key come one after the other, and write when they
-/// have the lock that makes them do so, such as the lock on the row of the aggregate. On SQLite that is always so.
+/// What it needs from writers: transactions that write events of one key run one after the other, and they write after
+/// they have taken the lock that serialises them, such as the lock on the row of the aggregate. On SQLite that is
+/// always so.
 ///
 /// The first such node marks the table. Nodes of other modes, except `writer_only`, then refuse it until `outbox unkey`
-/// removes the mark. Tables of another shape have no column for the order and are refused.
+/// removes the mark. The node refuses tables of another shape, because they have no column for the order.
 struct keyed_options {
   std::shared_ptr<outbox::v0::store> store{};  ///< The table. Required.
-  outbox::v0::listeners listeners{};           ///< The listeners. A batch has at most one event of each key.
+  outbox::v0::listeners listeners{};           ///< The listeners. A batch has one event of a key, or see `keeps_order`.
   std::size_t workers = 4;                     ///< Threads that call listeners. Default 4. 1 … 1024.
   std::string name{};                          ///< The node's name. Default: the host name. At most 128 characters.
   poll_options poll{};                         ///< How the poller looks for rows.

@@ -50,6 +50,8 @@ class event_id {
 /// that it opened after the fork; it has no threads of the node, so a node that runs elsewhere delivers its rows.
 /// Everything else of a node belongs to the process that made it.
 ///
+/// An event with a delay (`available_at`, `deliver_after`) is outside the order of its key, in the modes that keep one.
+///
 /// `write` never waits for a listener and holds no lock while the database works. All functions throw `error`:
 /// no_transaction and invalid_event before any SQL, lifecycle if the writer was moved from, else the error of the
 /// database.
