@@ -83,7 +83,7 @@ class OUTBOX_SQL_EXPORT row_store : public sql_store {
   void take_all(claim_request const& request, candidates& chosen, claim_reply& reply);
   void take(connection& c, claim_request const& request, candidates& chosen, bool by_runs);
   void note_all(connection& c, candidates& chosen);
-  void take_run(connection& c, claim_request const& request, candidates& chosen, std::size_t first, std::size_t end);
+  void take_run(connection& c, claim_request const& request, candidates& chosen, std::span<std::size_t const> run);
   [[nodiscard]] std::vector<std::int64_t> numbers(std::string const& statement,
                                                   std::initializer_list<value> parameters);
   void look_ahead(connection& c, claim_request const& request, claim_reply& reply);
