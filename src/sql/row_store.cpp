@@ -152,7 +152,7 @@ struct row_store::candidates {
     seen from;
   };
   std::vector<doomed> dead;
-  std::vector<doomed> notes;  ///< Rows that wait for another row of their key; `dead_row` says which.
+  std::vector<doomed> notes;  ///< Rows that wait for another row of their key.
   bool cut = false;           ///< There are more rows to note.
   bool put_out = false;       ///< A row was put outside the order, and the one behind it can be claimed.
 
