@@ -152,7 +152,7 @@ struct row_store::candidates {
     seen from;
   };
   std::vector<doomed> dead;
-  std::vector<doomed> notes;  ///< Rows that wait for another row of their key; `dead_row` says which.
+  std::vector<doomed> notes;  ///< Rows that wait for another row of their key.
   bool cut = false;           ///< There are more rows to note.
   bool put_out = false;       ///< A row was put outside the order, and the one behind it can be claimed.
 
@@ -172,19 +172,28 @@ struct row_store::candidates {
     take.push_back(spi::claim_of(std::move(v), token, locator, std::move(malformed)));
   }
 
-  // The end of the run that begins at `first`: rows with consecutive numbers that were seen alike. A backlog is mostly
-  // long runs, and one statement takes a run for less than its rows cost one by one.
-  [[nodiscard]] std::size_t end_of_run(std::size_t first) const {
-    auto const continues = [&](std::size_t i) {
-      auto const& a = taken_from[first];
-      auto const& b = taken_from[i];
-      return !b.left_out() && take[i].seq == take[i - 1].seq + 1 && a.status == b.status && a.attempts == b.attempts &&
-             a.crashes == b.crashes && a.owner == b.owner && a.in_line == b.in_line &&
-             taken_from[i - 1].available_at <= b.available_at && take[first].crashes == take[i].crashes &&
-             take[first].progress == take[i].progress;
+  /// In which order they are taken. By number, so that runs are long where keys take turns.
+  [[nodiscard]] std::vector<std::size_t> order() const {
+    std::vector<std::size_t> all(take.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    std::ranges::sort(all, {}, [&](std::size_t i) { return take[i].seq; });
+    return all;
+  }
+
+  // The end of the run that begins at `first` of the order: rows with consecutive numbers that were seen alike. A
+  // backlog is mostly long runs, and one statement takes a run for less than its rows cost one by one.
+  [[nodiscard]] std::size_t end_of_run(std::span<std::size_t const> order, std::size_t first) const {
+    auto const& row = take[order[first]];
+    auto const& from = taken_from[order[first]];
+    auto const continues = [&](std::size_t k) {
+      auto const& r = take[order[k]];
+      auto const& f = taken_from[order[k]];
+      return !f.left_out() && r.seq == take[order[k - 1]].seq + 1 && f.status == from.status &&
+             f.attempts == from.attempts && f.crashes == from.crashes && f.owner == from.owner &&
+             f.in_line == from.in_line && r.crashes == row.crashes && r.progress == row.progress;
     };
     auto end = first + 1;
-    while (end < take.size() && continues(end)) ++end;
+    while (end < order.size() && continues(end)) ++end;
     return end;
   }
 
@@ -342,14 +351,17 @@ void row_store::take(connection& c, claim_request const& request, candidates& ch
       k.from.fate = done ? fate::done : fate::missed;
     });
   }
-  for (std::size_t i = 0, end = 0; i < chosen.take.size(); i = end) {
-    end = i + 1;
-    if (chosen.taken_from[i].left_out()) continue;
-    if (by_runs) end = chosen.end_of_run(i);
-    if (end - i > 1) {
-      take_run(c, request, chosen, i, end);
+  auto const order = chosen.order();
+  for (std::size_t k = 0, end = 0; k < order.size(); k = end) {
+    end = k + 1;
+    auto& first = chosen.taken_from[order[k]];
+    if (first.left_out()) continue;
+    if (by_runs) end = chosen.end_of_run(order, k);
+    auto const run = std::span{order}.subspan(k, end - k);
+    if (run.size() > 1) {
+      take_run(c, request, chosen, run);
     } else {
-      attempt(chosen.taken_from[i], [&] { take_run(c, request, chosen, i, end); });
+      attempt(first, [&] { take_run(c, request, chosen, run); });
     }
   }
   note_all(c, chosen);
@@ -371,28 +383,29 @@ void row_store::note_all(connection& c, candidates& chosen) {
   }
 }
 
-void row_store::take_run(connection& c, claim_request const& request, candidates& chosen, std::size_t first,
-                         std::size_t end) {
+void row_store::take_run(connection& c, claim_request const& request, candidates& chosen,
+                         std::span<std::size_t const> run) {
   using fate = candidates::fate;
-  auto const& row = chosen.take[first];
-  auto const& from = chosen.taken_from[first];
-  auto const last = chosen.take[end - 1].seq;
+  auto const seen = [&](std::size_t i) -> candidates::seen& { return chosen.taken_from[i]; };
+  auto const& row = chosen.take[run.front()];
+  auto const& from = seen(run.front());
+  auto const first = row.seq;
+  auto const last = chosen.take[run.back()].seq;
   auto const token = std::string_view{request.token};
-  auto const changed =
-      c.change(from.in_line ? rows_.take_in_line : rows_.take,
-               {token, from_now{}, from_now{request.lease}, row.seq, last, std::int64_t{row.crashes}, from.status,
-                from.attempts, from.crashes, or_null(from.owner), std::string_view{row.progress},
-                std::string_view{from.available_at}, std::string_view{chosen.taken_from[end - 1].available_at}});
-  auto const all = std::span{chosen.taken_from}.subspan(first, end - first);
-  bool const some = changed != 0 && changed != all.size();
+  auto const due = [&](std::size_t i) { return std::string_view{seen(i).available_at}; };
+  auto const [earliest, latest] = std::ranges::minmax_element(run, {}, due);
+  auto const changed = c.change(
+      from.in_line ? rows_.take_in_line : rows_.take,
+      {token, from_now{}, from_now{request.lease}, first, last, std::int64_t{row.crashes}, from.status, from.attempts,
+       from.crashes, or_null(from.owner), std::string_view{row.progress}, due(*earliest), due(*latest)});
+  bool const some = changed != 0 && changed != run.size();
   // One of a key that was not taken must not leave those behind it taken.
-  if (some && std::ranges::any_of(all, &candidates::seen::follows)) throw incomplete_run{};
-  for (auto& s : all) s.fate = changed == all.size() ? fate::done : fate::missed;
+  if (some && std::ranges::any_of(run, [&](std::size_t i) { return seen(i).follows; })) throw incomplete_run{};
+  for (auto const i : run) seen(i).fate = changed == run.size() ? fate::done : fate::missed;
   if (!some) return;
   // Some of them have changed. The token says which ones are taken: no other claim has it.
-  auto const first_seq = row.seq;
-  c.execute(rows_.taken, {first_seq, last, token}, [&](sql::row const& r) {
-    all[static_cast<std::size_t>(r.integer(0) - first_seq)].fate = fate::done;
+  c.execute(rows_.taken, {first, last, token}, [&](sql::row const& r) {
+    seen(run[static_cast<std::size_t>(r.integer(0) - first)]).fate = fate::done;
     return true;
   });
 }

@@ -18,7 +18,7 @@ struct row_statements {
   std::string due;       ///< now, floor -> claimable rows in claim order: `{row}`, locked_at
   std::string in_order;  ///< now -> pending rows by seq except delayed ones: the columns of `due`
   // token, now, lease end, first and last seq, crashes; what was seen: status, attempts, crashes, owner or NULL,
-  // progress, first and last available_at
+  // progress, earliest and latest available_at
   std::string take;
   std::string due_keyed;  ///< as `due`; behind its columns: the id of the row before it, whether the next is blocked
   std::string run;  ///< key, seq, limit -> the rows in line behind it: the columns of `due`, whether it is in form
@@ -83,7 +83,7 @@ class OUTBOX_SQL_EXPORT row_store : public sql_store {
   void take_all(claim_request const& request, candidates& chosen, claim_reply& reply);
   void take(connection& c, claim_request const& request, candidates& chosen, bool by_runs);
   void note_all(connection& c, candidates& chosen);
-  void take_run(connection& c, claim_request const& request, candidates& chosen, std::size_t first, std::size_t end);
+  void take_run(connection& c, claim_request const& request, candidates& chosen, std::span<std::size_t const> run);
   [[nodiscard]] std::vector<std::int64_t> numbers(std::string const& statement,
                                                   std::initializer_list<value> parameters);
   void look_ahead(connection& c, claim_request const& request, claim_reply& reply);
