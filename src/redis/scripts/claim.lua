@@ -119,7 +119,7 @@ end
 
 local function put_out_of_line(m, key, b)
   redis.call('ZREM', line_of(key), m)
-  if not b[1] then return end  -- somebody deleted its key
+  if not b[1] then return end  -- its hash was deleted by hand; what meets it in another set forgets it
   redis.call('HDEL', row_of(id_of(m)), 'blocked')
   if b[6] == '1' then
     redis.call('ZREM', p .. 'blocked', m)
