@@ -102,7 +102,7 @@ arguments claim_arguments(spi::claim_request const& r, claim_progress const& at,
   for (auto const& id : r.leave) a.add(id);
   a.add(r.pauses.size());
   for (auto const& p : r.pauses) a.add(p.event_type).add(p.aggregate_type);
-  add_keys(a, taken);
+  add_keys(a, r.keyed ? taken : std::span<spi::claimed_row const>{});
   return a;
 }
 

@@ -2,10 +2,10 @@
 --
 -- It looks at a part of the rows only, so that the server can serve others in between: the caller asks again and says
 -- how many rows were left behind in each set. ARGV: token, limit, bytes, lease, max_crashes; flags: take_one, unowned
--- only, retries only, in order, keyed; the most rows of one key; skip_recent, floor ('' if there is none), the number of
--- rows to look at, those left before in `due` and in `leased` (in order: in `open`), the number of rows taken before; the
--- number of ids to leave, the ids; the number of pauses, a type and an aggregate type for each; the number of keys of
--- which rows were taken before, a key and the number of its rows for each.
+-- only, retries only, in order, keyed; the most rows of one key; skip_recent, floor ('' if there is none), the number
+-- of rows to look at, those left before in `due` and in `leased` (in order: in `open`), the number of rows taken before;
+-- the number of ids to leave, the ids; the number of pauses, a type and an aggregate type for each; the number of keys
+-- of which rows were taken before, a key and the number of its rows for each.
 local token, limit, most_bytes, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local max_crashes, take_one, unowned_only = tonumber(ARGV[5]), ARGV[6] == '1', ARGV[7] == '1'
 local retries_only, in_order, keyed, run = ARGV[8] == '1', ARGV[9] == '1', ARGV[10] == '1', tonumber(ARGV[11])
@@ -119,7 +119,7 @@ end
 
 local function put_out_of_line(m, key, b)
   redis.call('ZREM', line_of(key), m)
-  if not b[1] then return end  -- somebody deleted its key
+  if not b[1] then return end  -- its hash was deleted by hand; what meets it in another set forgets it
   redis.call('HDEL', row_of(id_of(m)), 'blocked')
   if b[6] == '1' then
     redis.call('ZREM', p .. 'blocked', m)
