@@ -68,6 +68,11 @@ struct options {
   /// true.
   bool migrate = true;
 
+  /// True: `open()` with `migrate` adds the column and the index that `keyed` nodes need, by key and `seq`; it does not
+  /// mark the table. Writers go on while the index is made. A keyed node that starts adds them too. With the index
+  /// every write and every settlement changes one more. Default false.
+  bool keyed = false;
+
   /// What adoption does with columns of type JSON. Default: convert.
   json_columns adopt_json = json_columns::convert;
 
@@ -123,7 +128,8 @@ struct options {
 
 /// Brings the table to this library's schema: creates it, or adopts one that was made by the plain outbox DDL with its
 /// rows. Adoption copies the table, and programs that write to it wait until it is done. The server commits each step
-/// by itself; if the process ends between them, the next call completes the change. Throws `error` like `open`.
+/// by itself; if the process ends between them, the next call completes the change. Adds what `options::keyed` asks
+/// for. Throws `error` like `open`.
 OUTBOX_MYSQL_EXPORT migration migrate(std::string const& url, options const& o = {});
 
 /// The schema of the table. Changes nothing. Throws `error` like `open`.

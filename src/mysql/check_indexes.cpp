@@ -1,5 +1,6 @@
 // Whether the indexes of the table are there, as this library creates them, and used.
 #include "mysql/checks.hpp"
+#include "mysql/migrate.hpp"
 #include "mysql/rows.hpp"
 
 namespace outbox::inline v0::mysql {
@@ -27,6 +28,10 @@ void check_presence(checked const& on) {
   check const missing{on.found, "missing_index", "Statements name it, and fail without it."};
   check const differs{on.found, "index_definition", "With other columns, statements read more rows than they need."};
   std::string absent, absent_fix, changed, changed_fix;
+  if (on.keyed() && !has_key_index(on.d, on.table, on.database)) {
+    absent = on.table + std::string{key_index};
+    absent_fix = key_schema(on.d, on.table, on.database, on.server);
+  }
   for (auto const& w : wanted) {
     auto const name = on.table + std::string{w.suffix};
     auto const columns = on.d.ask<std::string>(

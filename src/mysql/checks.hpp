@@ -30,6 +30,9 @@ struct checked {
 
   /// The same as the server's catalog has it.
   [[nodiscard]] std::string plain(std::string_view name) const;
+
+  /// The table is marked as one that keeps the order of keys.
+  [[nodiscard]] bool keyed() const;
 };
 
 /// schema_version, schema_columns, table_engine.

@@ -91,7 +91,47 @@ void changing(MYSQL* c, std::string const& doing, F&& change) {
   }
 }
 
+bool has_key_column(driver& d, std::string const& table, std::string const& database) {
+  return d.any(
+      "SELECT 1 FROM information_schema.columns WHERE table_schema = ?1 AND table_name = ?2 AND column_name = "
+      "'key_in_line'",
+      {std::string_view{database}, std::string_view{table}});
+}
+
+// What is missing of schema/mysql/keyed.sql: the column and the index, or the index. Each is a statement of its own:
+// together the server would make writers wait.
+std::string_view missing_for_keys(driver& d, std::string const& table, std::string const& database) {
+  constexpr std::string_view statement = "ALTER TABLE";
+  return keyed_sql.substr(has_key_column(d, table, database) ? keyed_sql.rfind(statement) : keyed_sql.find(statement));
+}
+
+bool add_keys(MYSQL* c, driver& d, options const& o, std::string const& database, server const& s) {
+  if (has_key_index(d, o.table, database)) return false;
+  changing(c, "cannot add an index to table '" + o.table + "' in database '" + database + "'",
+           [&] { run_schema(d, missing_for_keys(d, o.table, database), o.table, database, s); });
+  return true;
+}
+
 }  // namespace
+
+bool has_key_index(driver& d, std::string const& table, std::string const& database) {
+  auto const name = table + std::string{key_index};
+  return d.ask<std::string>(
+             "SELECT group_concat(column_name ORDER BY seq_in_index SEPARATOR ', ') FROM information_schema.statistics "
+             "WHERE table_schema = ?1 AND table_name = ?2 AND index_name = ?3",
+             {std::string_view{database}, std::string_view{table}, std::string_view{name}}) == "key_in_line, seq";
+}
+
+std::string key_schema(driver& d, std::string const& table, std::string const& database, server const& s) {
+  auto text = schema_text(missing_for_keys(d, table, database), table, database, s);
+  return text.substr(0, text.rfind(';') + 1);
+}
+
+bool add_key_index(MYSQL* c, options const& o, std::string const& database, server const& s) {
+  driver d{c};
+  migration_lock const lock{d, o.table, database, o.timeout};
+  return add_keys(c, d, o, database, s);
+}
 
 void check_options(options const& o) {
   sql::check_table_name(o.table);
@@ -127,11 +167,15 @@ migration migrate_connection(MYSQL* c, options const& o, std::string const& data
   migration_lock const lock{d, o.table, database, o.timeout};
   auto const version = version_of(d, o.table, database);
   sql::refuse_newer_schema(d, layout_of(o.table, database), version);
-  if (version != 0) return report;
+  if (version != 0) {
+    if (o.keyed && add_keys(c, d, o, database, s)) report.change = migration::kind::indexed;
+    return report;
+  }
   auto const where = "table '" + o.table + "' in database '" + database + "'";
   auto const have = columns_of(d, o.table, database);
   if (have.empty()) {
     changing(c, "cannot create " + where, [&] { run_schema(d, schema_sql, o.table, database, s); });
+    if (o.keyed) add_keys(c, d, o, database, s);
     report.change = migration::kind::created;
     return report;
   }
@@ -140,6 +184,7 @@ migration migrate_connection(MYSQL* c, options const& o, std::string const& data
     adopt(d, o, database, s, have, report);
     run_schema(d, schema_sql.substr(schema_sql.find("CREATE TABLE IF NOT EXISTS outbox_node")), o.table, database, s);
   });
+  if (o.keyed) add_keys(c, d, o, database, s);
   report.change = migration::kind::adopted;
   return report;
 }

@@ -1,3 +1,4 @@
+#include <array>
 #include <atomic>
 #include <outbox/error.hpp>
 #include <outbox/mysql.hpp>
@@ -9,9 +10,11 @@
 #include "mysql/dispatch_lock.hpp"
 #include "mysql/driver.hpp"
 #include "mysql/findings.hpp"
+#include "mysql/keys.hpp"
 #include "mysql/layout_store.hpp"
 #include "mysql/migrate.hpp"
 #include "mysql/own_connection.hpp"
+#include "mysql/packets.hpp"
 #include "mysql/reach.hpp"
 #include "mysql/rows.hpp"
 #include "mysql/server.hpp"
@@ -37,42 +40,14 @@ constexpr std::size_t most_row_bytes = 1024;
 // Nothing tells a node what other processes have written.
 constexpr milliseconds poll_every{500};
 
-// Sends statements, as many in one packet as the server takes.
-class packets {
- public:
-  packets(driver& d, std::size_t most) : d_{d}, most_{most}, text_{d.text()} {}
-
-  /// Adds a statement by `add(sql_text&)`.
-  template <class Add>
-  void statement(Add&& add) {
-    auto const before = text_.size();
-    if (before > 0) text_ << ";";
-    add(text_);
-    if (before == 0 || text_.size() <= most_) return;
-    auto const last = text_.str().substr(before + 1);
-    text_.shrink_to(before);
-    flush();
-    text_ << last;
-  }
-  void flush() {
-    if (text_.size() == 0) return;
-    for (auto& a : d_.send(text_)) answers.push_back(std::move(a));
-    text_.shrink_to(0);
-  }
-
-  std::vector<driver::answer> answers;  ///< One for each statement that was sent.
-
- private:
-  driver& d_;
-  std::size_t most_;
-  sql_text text_;
-};
-
 class mysql_store final : public sql::set_store {
  public:
-  mysql_store(connector how, options const& o, table_identity to, server s, std::string lock)
+  mysql_store(connector how, options const& o, table_identity to, server s, std::string lock, bool has_key_index)
       : set_store{shared_statements(layout_of(to), s.collation)},
         sets_{statements_for_sets(layout_of(to), o.done_rows, s.collation, s.mariadb && o.flavour != flavour::mysql)},
+        keys_{statements_for_keys(layout_of(to), s.collation, false),
+              statements_for_keys(layout_of(to), s.collation, true)},
+        key_index_{has_key_index},
         events_{sets_.table, sets_.event_id, sets_.locked_by},
         done_{o.done_rows},
         connector_{std::move(how)},
@@ -81,6 +56,7 @@ class mysql_store final : public sql::set_store {
         full_name_{identity_.database + "." + identity_.table},
         server_{std::move(s)},
         blocks_{o.flavour != flavour::mysql},
+        may_migrate_{o.migrate},
         packet_{std::min(most_bytes, server_.max_packet - std::min(server_.max_packet, packet_overhead))},
         lock_name_{std::move(lock)},
         pool_{[this] { return std::make_unique<own_connection>(connector_.open(timeout_)); }, o.connections, timeout_} {
@@ -140,12 +116,32 @@ class mysql_store final : public sql::set_store {
   }
   void with_caller(transaction_ref tx, work const& f) override;
 
-  void send_insert(sql::connection& c, sql::stored_event const& e) override;
-  void send_insert(sql::connection& c, std::span<spi::insertion const> rows) override;
+  // Nothing is told: an INSERT with a SELECT in it locks what it reads, and a plain read of the caller's transaction
+  // may be old. The node asks `places` after COMMIT.
+  void send_insert(sql::connection& c, sql::stored_event const& e, std::shared_ptr<spi::insert_receipt> const& receipt,
+                   std::size_t at) override;
+  void send_insert(sql::connection& c, std::span<spi::insertion const> rows,
+                   std::shared_ptr<spi::insert_receipt> const& receipt, std::size_t at) override;
   void send_look(sql::connection& c, spi::claim_request const& request, std::size_t window,
                  sql::row_chooser& choose) override;
-  void send_take(sql::connection& c, spi::claim_request const& request, sql::chosen_rows const& chosen,
-                 spi::claim_reply& reply, sql::row_function const& on_row) override;
+  void send_run(sql::connection& c, sql::row_chooser& choose) override { order(c).show_runs(choose); }
+  std::optional<error> send_take(sql::connection& c, spi::claim_request const& request, sql::chosen_rows const& chosen,
+                                 spi::claim_reply& reply, sql::row_function const& on_row) override;
+  std::size_t send_note(sql::connection& c, std::span<std::string const> ids) override { return order(c).note(ids); }
+  void send_leave(sql::connection& c, std::span<std::string const> ids) override {
+    order(c).let_leave(ids, statements());
+  }
+  void send_places(sql::connection& c, std::span<std::string const> ids, std::vector<spi::place>& places) override {
+    order(c).show_places(ids, places);
+  }
+  std::size_t send_heal(sql::connection& c, std::string& after, std::size_t keys) override {
+    return order(c).heal(after, keys);
+  }
+  bool send_clear_notes(sql::connection& c, sql::line_position& after, std::size_t limit) override {
+    return order(c).clear_notes(after, limit);
+  }
+  void prepare_for_keys() override;
+  bool has_key_index() const noexcept override { return key_index_; }
   void send_settle(sql::connection& c, std::span<sql::settle_group const> groups, sql::left_rows const& left,
                    spi::settle_reply& reply) override;
   void send_renew(sql::connection& c, std::span<sql::optional_text const> ids,
@@ -162,12 +158,17 @@ class mysql_store final : public sql::set_store {
   static driver& own(sql::connection& c) noexcept { return static_cast<driver&>(c); }
   static caller_connection& callers(sql::connection& c) noexcept { return static_cast<caller_connection&>(c); }
 
+  [[nodiscard]] key_order order(sql::connection& c) const noexcept {
+    return {own(c), keys_.at(key_index_ ? 1 : 0), sets_, packet_, blocks_ && server_.mariadb};
+  }
+
   void take_back(caller_connection& caller);
-  void add_unblock(packets& p, sql::left_rows const& left) const;
   void settle_with_a_look(driver& d, std::span<sql::settle_group const> groups, sql::left_rows const& left,
                           spi::settle_reply& reply) const;
 
   set_statements sets_;
+  std::array<key_statements, 2> const keys_;  ///< Without the index for keys, and with it.
+  std::atomic<bool> key_index_;               ///< The table has it.
   event_table const events_;
   done_rows const done_;
   connector const connector_;
@@ -175,7 +176,8 @@ class mysql_store final : public sql::set_store {
   table_identity identity_;
   std::string full_name_;
   server const server_;
-  bool const blocks_;         ///< Statements that only MariaDB knows are allowed.
+  bool const blocks_;  ///< Statements that only MariaDB knows are allowed.
+  bool const may_migrate_;
   std::size_t const packet_;  ///< The largest text that is sent on the store's own sessions.
   std::string const lock_name_;
   core::pool<own_connection> pool_;
@@ -197,7 +199,8 @@ void mysql_store::with_caller(transaction_ref tx, work const& f) {
   if (!joined) throw error{errc::wrong_transaction, "the transaction gives its store nothing to work on"};
 }
 
-void mysql_store::send_insert(sql::connection& c, sql::stored_event const& e) {
+void mysql_store::send_insert(sql::connection& c, sql::stored_event const& e,
+                              std::shared_ptr<spi::insert_receipt> const& /*receipt*/, std::size_t /*at*/) {
   auto& caller = callers(c);
   auto t = caller.line().text();
   add_insert(t, sets_, e, caller.needs_guard());
@@ -218,14 +221,16 @@ void mysql_store::take_back(caller_connection& caller) {
 void mysql_store::insert(transaction_ref tx, std::span<spi::insertion const> rows,
                          std::shared_ptr<spi::insert_receipt> const& receipt) {
   with_caller(tx, [&](sql::connection& c) {
-    if (rows.size() == 1) send_insert(c, sql::stored_event{rows.front()});
-    if (rows.size() > 1) send_insert(c, rows);
-    if (receipt) tell(c, rows, *receipt);
+    auto const before = receipt ? receipt->rows.size() : 0;
+    if (receipt) receipt->rows.resize(before + rows.size(), {.known = false});
+    if (rows.size() == 1) send_insert(c, sql::stored_event{rows.front()}, receipt, before);
+    if (rows.size() > 1) send_insert(c, rows, receipt, before);
   });
 }
 
 // A statement that fails leaves those before it: a savepoint makes them one.
-void mysql_store::send_insert(sql::connection& c, std::span<spi::insertion const> rows) {
+void mysql_store::send_insert(sql::connection& c, std::span<spi::insertion const> rows,
+                              std::shared_ptr<spi::insert_receipt> const& /*receipt*/, std::size_t /*at*/) {
   auto& caller = callers(c);
   auto const packet = caller.packet();
   auto const most = packet == 0 ? most_bytes : std::min(most_bytes, packet - std::min(packet, packet_overhead));
@@ -249,7 +254,7 @@ void mysql_store::send_insert(sql::connection& c, std::span<spi::insertion const
   caller.execute(statements().release_savepoint);
 }
 
-// One round trip.
+// One round trip, and another one if rows of it stand in line.
 void mysql_store::send_look(sql::connection& c, spi::claim_request const& request, std::size_t window,
                             sql::row_chooser& choose) {
   auto& d = own(c);
@@ -263,12 +268,15 @@ void mysql_store::send_look(sql::connection& c, spi::claim_request const& reques
     now = r.time(0).value_or(instant{});
     return false;
   });
-  show_candidates(answers.back().rows.get(), now, choose);
+  auto* const rows = answers.back().rows.get();
+  if (request.keyed) return order(c).show_look(rows, now, choose);
+  show_candidates(rows, now, choose);
 }
 
-// One round trip. When to look again is asked before anything is taken.
-void mysql_store::send_take(sql::connection& c, spi::claim_request const& request, sql::chosen_rows const& chosen,
-                            spi::claim_reply& reply, sql::row_function const& on_row) {
+// One round trip. When to look again is asked before anything is taken. Behind the commit, notes take three.
+std::optional<error> mysql_store::send_take(sql::connection& c, spi::claim_request const& request,
+                                            sql::chosen_rows const& chosen, spi::claim_reply& reply,
+                                            sql::row_function const& on_row) {
   auto& d = own(c);
   auto t = d.text();
   auto const looks = reply.more ? 0 : add_look_ahead(t, sets_, request);
@@ -289,6 +297,13 @@ void mysql_store::send_take(sql::connection& c, spi::claim_request const& reques
   auto const answers = d.send(t);
   note_next_due(request, std::span{answers}.first(looks), reply);
   if (!chosen.ids.empty()) show(answers[answers.size() - 2].rows.get(), on_row);
+  if (chosen.note.empty()) return {};
+  try {
+    reply.noted = send_note(c, chosen.note);
+  } catch (error& e) {
+    return std::move(e);
+  }
+  return {};
 }
 
 // A group whose texts may be too large for one packet becomes several.
@@ -311,21 +326,6 @@ std::vector<sql::settle_group> in_pieces(std::span<sql::settle_group const> grou
   return pieces;
 }
 
-// Each unblocking is two statements: which row, and its change.
-std::size_t unblocked_by(std::span<driver::answer const> answers) noexcept {
-  std::size_t rows = 0;
-  for (std::size_t i = 1; i < answers.size(); i += 2) rows += static_cast<std::size_t>(answers[i].changed);
-  return rows;
-}
-
-void mysql_store::add_unblock(packets& p, sql::left_rows const& left) const {
-  for (std::size_t i = 0; i < left.key.size(); ++i) {
-    p.statement([&](sql_text& t) {
-      t.statement(statements().unblock_next, {sql::from_now{}, *left.key[i], left.seq[i], *left.id[i]});
-    });
-  }
-}
-
 // A statement tells how many rows it has changed, and not which. Nearly always it is all of them.
 void mysql_store::send_settle(sql::connection& c, std::span<sql::settle_group const> all, sql::left_rows const& left,
                               spi::settle_reply& reply) {
@@ -334,7 +334,8 @@ void mysql_store::send_settle(sql::connection& c, std::span<sql::settle_group co
   packets p{d, packet_};
   p.statement([&](sql_text& t) { t << statements().begin; });
   for (auto const& g : groups) p.statement([&](sql_text& t) { add_settlement(t, sets_, g); });
-  add_unblock(p, left);
+  bool const unblocks = !left.key.empty();
+  if (unblocks) order(c).add_unblock(p, left, false);
   p.flush();
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (static_cast<std::size_t>(p.answers[i + 1].changed) == groups[i].id.size()) continue;
@@ -345,7 +346,7 @@ void mysql_store::send_settle(sql::connection& c, std::span<sql::settle_group co
   for (auto const& g : groups) {
     for (auto const i : g.indexes) reply.applied[i] = true;
   }
-  reply.unblocked = unblocked_by(std::span{p.answers}.subspan(groups.size() + 1));
+  if (unblocks) reply.unblocked = static_cast<std::size_t>(p.answers.back().changed);
 }
 
 // Locks and shows the rows of each group before it changes them.
@@ -357,7 +358,8 @@ void mysql_store::settle_with_a_look(driver& d, std::span<sql::settle_group cons
     p.statement([&](sql_text& t) { add_owned(t, sets_, g); });
     p.statement([&](sql_text& t) { add_settlement(t, sets_, g); });
   }
-  add_unblock(p, left);
+  bool const unblocks = !left.key.empty();
+  if (unblocks) order(d).add_unblock(p, left, true);
   p.statement([&](sql_text& t) { t << statements().commit; });
   p.flush();
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -366,8 +368,7 @@ void mysql_store::settle_with_a_look(driver& d, std::span<sql::settle_group cons
       return true;
     });
   }
-  auto const behind = 1 + 2 * groups.size();
-  reply.unblocked = unblocked_by(std::span{p.answers}.subspan(behind, 2 * left.key.size()));
+  if (unblocks) reply.unblocked = static_cast<std::size_t>(p.answers[p.answers.size() - 2].changed);
 }
 
 void mysql_store::send_renew(sql::connection& c, std::span<sql::optional_text const> ids,
@@ -403,6 +404,30 @@ std::size_t mysql_store::send_release(sql::connection& c, std::span<owner_token 
   return rows + static_cast<std::size_t>(d.send(t).back().changed);
 }
 
+// Where other servers take writes too, each draws numbers of its own: one that is committed later may be lower.
+void mysql_store::prepare_for_keys() {
+  if (server_.clustered) {
+    throw error{errc::unsupported, "there is no order of keys: the server is part of " + server_.cluster +
+                                       ", where seq is not the order in which events are written"};
+  }
+  bool there = false;
+  with_reader([&](sql::connection& c) { there = mysql::has_key_index(own(c), identity_.table, identity_.database); });
+  if (!there) {
+    if (!may_migrate_) {
+      throw error{errc::store_failure, "table '" + identity_.table + "' in database '" + identity_.database +
+                                           "' has no index " + identity_.table +
+                                           "_keyed, which a keyed node needs: call outbox::mysql::migrate() with "
+                                           ".keyed = true, or run schema/mysql/keyed.sql"};
+    }
+    auto const c = connector_.open_for_changes(timeout_);
+    options o;
+    o.table = identity_.table;
+    o.timeout = timeout_;
+    add_key_index(c.get(), o, identity_.database, server_);
+  }
+  key_index_ = true;
+}
+
 }  // namespace
 
 std::shared_ptr<store> open(std::string const& url, options o) {
@@ -425,13 +450,14 @@ std::shared_ptr<store> open(std::string const& url, options o) {
   }
   table_identity const to{o.table, database, check_schema(c.get(), o.table, database)};
   driver d{c.get()};
-  for (auto const& f : look_at_settings(d, s)) {
+  for (auto const& f : look_at_settings(d, s, false)) {
     bool const weak = f.level == spi::finding_level::warning || f.level == spi::finding_level::problem;
     if (o.log && weak) o.log({log_level::warning, f.text + " " + f.why});
   }
+  bool const indexed = has_key_index(d, o.table, database);
   auto lock = lock_name(d, "dispatch", to.id + "/" + database + "." + o.table);
   how.expect(sql::with_table("outbox_meta", o.table, database, '`'), to.id);
-  return std::make_shared<mysql_store>(std::move(how), o, to, s, std::move(lock));
+  return std::make_shared<mysql_store>(std::move(how), o, to, s, std::move(lock), indexed);
 }
 
 }  // namespace outbox::inline v0::mysql

@@ -123,13 +123,6 @@ class json_rows {
   bool first_ = true;
 };
 
-void add_with_rows(sql_text& t, std::string_view statement, std::string const& rows,
-                   std::initializer_list<sql::value> values = {}) {
-  constexpr std::string_view mark = "[rows]";
-  auto const at = statement.find(mark);
-  t.statement(statement.substr(0, at), values).text(rows).statement(statement.substr(at + mark.size()), values);
-}
-
 std::string const& statement_of(set_statements const& s, spi::outcome o) {
   switch (o) {
     case spi::outcome::delivered: return s.settle_done;
@@ -191,6 +184,20 @@ bool is_plain(sql::settle_group const& g) {
 
 }  // namespace
 
+void add_with_rows(sql_text& t, std::string_view statement, std::string const& rows,
+                   std::initializer_list<sql::value> values) {
+  constexpr std::string_view mark = "[rows]";
+  auto const at = statement.find(mark);
+  t.statement(statement.substr(0, at), values).text(rows).statement(statement.substr(at + mark.size()), values);
+}
+
+void add_with_list(sql_text& t, std::string_view statement, std::span<std::string const> texts) {
+  constexpr std::string_view mark = "[rows]";
+  auto const at = statement.find(mark);
+  add_texts(t << statement.substr(0, at), texts);
+  t << statement.substr(at + mark.size());
+}
+
 void add_insert(sql_text& t, set_statements const& s, sql::stored_event const& e, bool guarded) {
   t.reserve(s.insert_columns.size() + s.rich_columns.size() + 512 + e.payload.size() + e.payload.size() / 8 +
             e.bytes.size() * 2 + e.headers.size());
@@ -217,7 +224,7 @@ std::size_t add_insert(sql_text& t, set_statements const& s, std::span<spi::inse
 
 void add_look(sql_text& t, set_statements const& s, spi::claim_request const& request, std::size_t window) {
   if (request.in_order) return add_ordered_look(t, s, request, window);
-  t << s.look;
+  t << (request.keyed ? s.look_in_keys : s.look);
   if (request.floor) {
     (t << " AND due_at >= ").value(*request.floor);
   } else if (request.reach) {
@@ -235,28 +242,30 @@ void add_look(sql_text& t, set_statements const& s, spi::claim_request const& re
   (t << s.look_end).number(static_cast<std::int64_t>(window)) << " FOR UPDATE SKIP LOCKED";
 }
 
+spi::claim_filter::candidate candidate_in(sql::row const& r) {
+  using c = candidate_column;
+  auto const now = r.time(c::now).value_or(instant{});
+  return {.id = r.text(c::event_id),
+          .event_type = r.text(c::event_type),
+          .aggregate_type = r.text(c::aggregate_type),
+          .owned = r.integer(c::owned) != 0,
+          .foreign_lock = r.time(c::foreign_locked_at),
+          .foreign_owner = r.text(c::foreign_owner),
+          .tried = r.integer(c::tried) != 0,
+          .crashes = static_cast<std::int32_t>(r.integer(c::crashes)),
+          .inserted_at = r.time(c::inserted_at).value_or(now),
+          .claimable_at = r.time(c::claimable_at).value_or(now),
+          .bytes = static_cast<std::size_t>(r.integer(c::bytes))};
+}
+
 // All rows of a look have its instant in them.
 void show_candidates(MYSQL_RES* rows, instant now, sql::row_chooser& choose) {
   using c = candidate_column;
   choose.begin(now);
   bool first = true;
   show(rows, [&](sql::row const& r) {
-    if (std::exchange(first, false)) {
-      now = r.time(c::now).value_or(now);
-      choose.begin(now);
-    }
-    return choose.see({.id = r.text(c::event_id),
-                       .event_type = r.text(c::event_type),
-                       .aggregate_type = r.text(c::aggregate_type),
-                       .owned = r.integer(c::owned) != 0,
-                       .foreign_lock = r.time(c::foreign_locked_at),
-                       .foreign_owner = r.text(c::foreign_owner),
-                       .tried = r.integer(c::tried) != 0,
-                       .crashes = static_cast<std::int32_t>(r.integer(c::crashes)),
-                       .inserted_at = r.time(c::inserted_at).value_or(now),
-                       .claimable_at = r.time(c::claimable_at).value_or(now),
-                       .bytes = static_cast<std::size_t>(r.integer(c::bytes))},
-                      {.locator = r.integer(c::seq)});
+    if (std::exchange(first, false)) choose.begin(r.time(c::now).value_or(now));
+    return choose.see(candidate_in(r), {.locator = r.integer(c::seq)});
   });
 }
 

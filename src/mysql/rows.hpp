@@ -25,6 +25,9 @@ void add_look(sql_text& t, set_statements const& s, spi::claim_request const& re
 /// Shows a result of it to the claim. `now` is for a look that found nothing.
 void show_candidates(MYSQL_RES* rows, instant now, sql::row_chooser& choose);
 
+/// What a claim looks at in a row. Points into it.
+[[nodiscard]] spi::claim_filter::candidate candidate_in(sql::row const& r);
+
 /// Adds the statements that ask when to look again, each with a semicolon behind it. Returns how many they are. Their
 /// answers go to `note_next_due`.
 std::size_t add_look_ahead(sql_text& t, set_statements const& s, spi::claim_request const& request);
@@ -36,6 +39,11 @@ void add_numbers(sql_text& t, std::string const& column, std::vector<std::int64_
 /// Adds the statement that settles a group, and the one that shows and locks the rows which that would change.
 void add_settlement(sql_text& t, set_statements const& s, sql::settle_group const& g);
 void add_owned(sql_text& t, set_statements const& s, sql::settle_group const& g);
+
+/// Adds a statement with `[rows]` in it, which become a JSON text, or a list of texts.
+void add_with_rows(sql_text& t, std::string_view statement, std::string const& rows,
+                   std::initializer_list<sql::value> values = {});
+void add_with_list(sql_text& t, std::string_view statement, std::span<std::string const> texts);
 
 /// Adds a statement with `[rows]` in it, for rows of an id and a token.
 void add_for_rows(sql_text& t, std::string const& statement, std::span<sql::optional_text const> ids,

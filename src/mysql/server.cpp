@@ -72,7 +72,7 @@ server look_at_server(MYSQL* c) {
   return s;
 }
 
-std::vector<spi::finding> look_at_settings(sql::connection& c, server const& s) {
+std::vector<spi::finding> look_at_settings(sql::connection& c, server const& s, bool keyed) {
   using spi::check;
   std::vector<spi::finding> found;
   auto const v = read_variables(c,
@@ -112,6 +112,9 @@ std::vector<spi::finding> look_at_settings(sql::connection& c, server const& s) 
   auto const text = "The server has auto_increment_increment = " + value("auto_increment_increment") + ".";
   if (value("auto_increment_increment") == "1" || s.clustered) {
     steps.passed(text);
+  } else if (keyed) {
+    steps.warning(text + " The table keeps an order of keys, which is that of seq.",
+                  "SET GLOBAL auto_increment_increment = 1;");
   } else {
     steps.note(text, "SET GLOBAL auto_increment_increment = 1;");
   }

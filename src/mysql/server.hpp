@@ -21,7 +21,8 @@ struct server {
 /// Throws `error` (store_failure) if the server is too old, or has settings that the store cannot work with.
 [[nodiscard]] server look_at_server(MYSQL* c);
 
-/// What an operator should know about the server's settings: those that weaken a promise, and clusters.
-[[nodiscard]] std::vector<spi::finding> look_at_settings(sql::connection& c, server const& s);
+/// What an operator should know about the server's settings: those that weaken a promise, and clusters. `keyed`: the
+/// table keeps an order of keys.
+[[nodiscard]] std::vector<spi::finding> look_at_settings(sql::connection& c, server const& s, bool keyed);
 
 }  // namespace outbox::inline v0::mysql

@@ -1,74 +1,11 @@
 #include "mysql/statements.hpp"
 
+#include "mysql/statement_parts.hpp"
 #include "sql/findings.hpp"
 #include "sql/overview.hpp"
 
 namespace outbox::inline v0::mysql {
 namespace {
-
-// The texts are templates of a layout: {event_id} is a column, {NEW} a status, {row} all columns of a row. [utf8] is
-// the character set and collation of the table's texts.
-//
-// A change of rows that are not named by their key is two statements, in one text: the first reads which rows, without
-// a lock, and the second locks them by the primary key, in its order, asking every condition again. Locking through
-// another index would lock in another order than settlements do. In one statement, the server would lock what it reads:
-// it would wait for every transaction that has inserted a row nearby.
-
-#define PENDING(r) r "{status} IN ({NEW}, {RETRY})"
-#define NO_OWNER "{locked_by} = NULL, {locked_at} = NULL, {lease_until} = NULL"
-#define INSERTED_AT "coalesce({inserted_at}, {created_at})"
-#define NOW "utc_timestamp(6)"
-#define LATER(n) "(" NOW " + INTERVAL " n " MICROSECOND)"
-#define EVERY_ROW " LIMIT 1000000000"
-
-// The owner is a node of this library: it has a lease.
-#define OURS "({locked_by} IS NOT NULL AND {lease_until} IS NOT NULL)"
-
-// Clears the note that a row waits for another one. NULL stays NULL.
-#define NO_NOTE "{blocked} = if({blocked}, 0, {blocked})"
-
-// The key of the row `r`, as spi::key_of() writes it.
-#define KEY(r)                                                                                                    \
-  "(CASE WHEN " r "{ordering_key} <> '' THEN concat('=', " r "{ordering_key}) WHEN " r                            \
-  "{aggregate_id} <> '' THEN concat(char_length(coalesce(" r "{aggregate_type}, '__GLOBAL__')), ':', coalesce(" r \
-  "{aggregate_type}, '__GLOBAL__'), " r "{aggregate_id}) END)"
-
-// The row `r` counts in the order of its key.
-#define IN_LINE(r) r "{status} <> {DONE} AND " r "{blocked} IS NOT NULL"
-
-// A table that is marked keyed keeps the DEAD rows that park a key.
-#define NOT_PARKING \
-  "({status} <> {DEAD} OR {blocked} IS NULL OR " KEY("") " IS NULL OR NOT EXISTS (SELECT 1 FROM {outbox_meta} WHERE " \
-  "name = 'keyed' AND value = '1'))"
-
-// The rows that a SELECT of seq names. Each number is an array of its own, so that a list which is longer than the
-// server's limit is no JSON, instead of one that ends with another number.
-#define CHOOSE(rows) "SELECT json_arrayagg(json_array(c.{seq})) INTO @outbox_rows FROM (" rows ") c; "
-#define CHOSEN                                                                                                    \
-  "JSON_TABLE(@outbox_rows, '$[*]' COLUMNS (n bigint PATH '$[0]')) c STRAIGHT_JOIN {outbox_event} t FORCE INDEX " \
-  "(PRIMARY) "                                                                                                    \
-  "ON t.{seq} = c.n"
-
-// The same for a derived table in a SELECT, which reads it without a lock.
-#define BY_KEY " c STRAIGHT_JOIN {outbox_event} t FORCE INDEX (PRIMARY) ON t.{seq} = c.{seq}"
-
-struct in_layout {
-  sql::layout const& table;
-  std::string utf8;  ///< CHARACTER SET … COLLATE …
-
-  std::string operator()(std::string_view sql) const {
-    auto text = table.text(sql);
-    constexpr std::string_view mark = "[utf8]";
-    for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + utf8.size())) {
-      text.replace(at, mark.size(), utf8);
-    }
-    return text;
-  }
-};
-
-in_layout made_for(sql::layout const& table, std::string const& collation) {
-  return {table, "CHARACTER SET utf8mb4 COLLATE " + collation};
-}
 
 void add_purge(sql::dialect& d, in_layout const& t) {
 #define ENDED(flag, which, more)                                                                                  \
@@ -157,27 +94,29 @@ sql::pending_forms pending_forms() {
           .dead = "{outbox_event} FORCE INDEX ({outbox_event_ended}) WHERE {status} = {DEAD}"};
 }
 
+// Operators also work on tables that have no index for keys.
 void add_key_statements(sql::dialect& d, in_layout const& t) {
-#define UNBLOCKED \
-  " SET {blocked} = 0, {available_at} = greatest(t.{available_at}, ?1) WHERE t.{blocked} = 1 AND " PENDING("t.")
   d.leave_line = t("UPDATE {outbox_event} SET {blocked} = NULL WHERE {event_id} = ?1 AND {status} = {DEAD}");
-  d.unblock_next = t(CHOOSE("SELECT x.{seq} FROM {outbox_event} x WHERE " KEY("x.") " = ?2 AND " IN_LINE(
-      "x.") " AND x.{seq} > ?3 AND NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE p.{event_id} = ?4 "
-            "AND " IN_LINE("p.") ") ORDER BY x.{seq} LIMIT 1") "UPDATE " CHOSEN UNBLOCKED);
-  d.placed = t("SELECT r.{seq}, CASE WHEN r.{blocked} IS NOT NULL THEN (SELECT p.{event_id} FROM {outbox_event} p WHERE "
-               KEY("p.") " = " KEY("r.") " AND " IN_LINE("p.") " AND p.{seq} < r.{seq} ORDER BY p.{seq} DESC LIMIT 1) "
-               "END FROM {outbox_event} r WHERE r.{event_id} = ?1");
-#define HEAD                                                                                     \
-  "NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE " KEY("p.") " = " KEY("r.") " AND " IN_LINE( \
-      "p.") " AND p.{seq} < r.{seq})"
-  d.parked_keys = t("SELECT " KEY("r.") " AS k, r.{event_id}, r.{done_at}, (SELECT count(*) FROM {outbox_event} w WHERE "
-                    KEY("w.") " = " KEY("r.") " AND w.{status} IN ({NEW}, {RETRY}) AND w.{blocked} IS NOT NULL) FROM "
-                    "{outbox_event} r WHERE r.{status} = {DEAD} AND r.{blocked} IS NOT NULL AND " KEY("r.")
-                    " IS NOT NULL AND " HEAD " ORDER BY k LIMIT ?1");
-  d.heal = t(CHOOSE("SELECT r.{seq} FROM {outbox_event} r WHERE " PENDING(
-      "r.") " AND r.{blocked} = 1 AND " HEAD " ORDER BY r.{seq} LIMIT ?2") "UPDATE " CHOSEN UNBLOCKED);
-#undef HEAD
-#undef UNBLOCKED
+  for (bool const indexed : {false, true}) {
+    auto const unblock_next = t(
+        in_line(CHOOSE("SELECT x.{seq} FROM [line:x] WHERE [key:x] = ?2 AND x.{seq} > ?3 AND NOT EXISTS (SELECT 1 FROM "
+                       "{outbox_event} p WHERE p.{event_id} = ?4 AND " IN_LINE(
+                           "p.") ") ORDER BY x.{seq} LIMIT 1") "UPDATE " CHOSEN " SET {blocked} = 0, {available_at} = "
+                                                               "greatest(t.{available_at}, ?1) WHERE t.{blocked} = 1 "
+                                                               "AND " PENDING("t."),
+                indexed));
+    auto const parked_keys =
+        t(in_line("SELECT r.k, r.id, r.at, (SELECT count(*) FROM [line:w] WHERE [key:w] = r.k AND w.{status} IN "
+                  "({NEW}, {RETRY})) "
+                  "FROM (SELECT [key:x] AS k, x.{event_id} AS id, x.{done_at} AS at, x.{seq} AS s FROM {outbox_event} "
+                  "x FORCE INDEX "
+                  "({outbox_event_ended}) WHERE x.{status} = {DEAD} AND x.{blocked} IS NOT NULL) r WHERE r.k IS NOT "
+                  "NULL AND r.s = "
+                  "(SELECT p.{seq} FROM [line:p] WHERE [key:p] = r.k ORDER BY p.{seq} LIMIT 1) ORDER BY r.k LIMIT ?1",
+                  indexed));
+    (indexed ? d.unblock_next_by_index : d.unblock_next) = unblock_next;
+    (indexed ? d.parked_keys_by_index : d.parked_keys) = parked_keys;
+  }
   d.event_types =
       t("SELECT {event_type}, coalesce({aggregate_type}, '__GLOBAL__') AS a, {status}, count(*) FROM {outbox_event} "
         "GROUP BY {event_type}, a, {status} ORDER BY {event_type}, a");
@@ -262,22 +201,17 @@ set_statements statements_for_sets(sql::layout const& table, done_rows done, std
   s.not_paused_type = t("{event_type}");
   s.not_paused_pair = t("({event_type}, coalesce({aggregate_type}, '__GLOBAL__'))");
 
-// In the order of candidate_column.
-#define CANDIDATE(r)                                                                                                 \
-  "SELECT " r "{seq}, {event_id}, {event_type}, coalesce({aggregate_type}, '__GLOBAL__'), " OURS                     \
-  ", {status} = {RETRY} OR {last_error} IS NOT NULL, {crashes}, " INSERTED_AT ", coalesce(due_at, " NOW              \
-  "), length({event_id}) + length({event_type}) + coalesce(length({aggregate_id}), 0) + length({payload}) + "        \
-  "coalesce(length({payload_bytes}), 0) + coalesce(length({headers}), 0), if(" OURS ", NULL, {locked_at}), if(" OURS \
-  ", NULL, {locked_by}), " NOW
-  s.look = t(CANDIDATE("") " FROM {outbox_event} FORCE INDEX ({outbox_event_due}) WHERE due_at <= " NOW);
+  s.look = t("SELECT " CANDIDATE(
+      "", "coalesce(due_at, " NOW ")") " FROM {outbox_event} FORCE INDEX ({outbox_event_due}) WHERE due_at <= " NOW);
+  s.look_in_keys = t("SELECT " CANDIDATE("", "due_at") ", CASE WHEN {blocked} IS NOT NULL THEN " KEY(
+      "") " END FROM {outbox_event} FORCE INDEX ({outbox_event_due}) WHERE due_at <= " NOW);
   s.look_end = t(" ORDER BY due_at, {seq} LIMIT ");
-  s.order_begin = t(CANDIDATE("t.") " FROM (SELECT x.{seq} FROM (");
+  s.order_begin = t("SELECT " CANDIDATE("t.", "coalesce(due_at, " NOW ")") " FROM (SELECT x.{seq} FROM (");
   s.order_branch =
       t("(SELECT {seq} FROM {outbox_event} FORCE INDEX ({outbox_event_ended}) WHERE ended_at IS NULL AND "
         "coalesce({blocked}, 0) = 0 AND (due_at <= " NOW
         " OR {status} = {RETRY} OR {last_error} IS NOT NULL OR {locked_by} IS NOT NULL)");
   s.order_end = t(BY_KEY " WHERE " PENDING("t.") " ORDER BY c.{seq} FOR UPDATE");
-#undef CANDIDATE
 #define DUE "{outbox_event} FORCE INDEX ({outbox_event_due}) WHERE due_at "
   s.next_due = t("SELECT due_at FROM " DUE "> " NOW " ORDER BY due_at LIMIT 1");
   // Passes over at most a thousand paused rows.

@@ -26,6 +26,7 @@ struct candidate_column {
     foreign_locked_at,  ///< When a program without leases locked it, else NULL; likewise the next one.
     foreign_owner,
     now,  ///< The server's time of the look.
+    key,  ///< Of a keyed look only: the row's key, or NULL.
   };
 };
 
@@ -37,6 +38,7 @@ struct set_statements {
   std::string guard, guard_end;        ///< Around the first id: makes the INSERT fail outside a transaction.
   std::string rich_columns;            ///< , the columns that most events leave NULL
   std::string look;                    ///< SELECT `candidate_column` FROM … WHERE …, up to the first condition
+  std::string look_in_keys;            ///< The same for a claim that keeps the order of keys
   std::string look_end;                ///< ORDER BY … LIMIT
   std::string order_branch;            ///< The same for a claim in order, for one status; the number of that at its end
   std::string order_begin;             ///< Around the two branches

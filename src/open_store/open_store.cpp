@@ -188,9 +188,11 @@ place<mysql::options> mysql_place(std::string_view text) {
       o.table = value;
     } else if (name == "database") {
       o.database = value;
+    } else if (name == "keyed") {
+      o.keyed = number(name, value) != 0;
     } else {
       refuse("has the unknown parameter 'outbox." + name +
-             "'; mysql knows outbox.table, database, connections, timeout, migrate and done_rows");
+             "'; mysql knows outbox.table, database, connections, timeout, migrate, keyed and done_rows");
     }
   }
   return {url.connection, std::move(o)};

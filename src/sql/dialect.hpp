@@ -74,6 +74,9 @@ struct dialect {
   std::string parked_keys;   ///< limit -> key, event_id, done_at, rows that wait
   std::string heal;          ///< now, limit
 
+  // The same for a table with an index for keys, where they name it. Empty: the server chooses by itself.
+  std::string unblock_next_by_index, parked_keys_by_index;
+
   std::string overview;       ///< limit, now, a minute ago -> as `overview_text()` selects. Empty: there is none.
   std::string event_types;    ///< -> event_type, aggregate_type, status, count, sorted
   std::string waiting_types;  ///< limit -> event_type, aggregate_type, status, count, sorted. Empty: not cheap here.

@@ -157,6 +157,7 @@ std::size_t sql_store::discard(event_filter const& filter, std::size_t limit) {
   conditions const where{dialect_.filter, filter, {number(limit)}};
   if (where.impossible()) return 0;
   auto const sql = where.in(dialect_.parked_rows, filter.ids.empty());
+  auto const& unblock = has_key_index() ? dialect_.unblock_next_by_index : dialect_.unblock_next;
   in_transaction([&](connection& c) {
     rows.clear();  // it may be tried again
     c.execute(sql, where.values(), [&](row const& r) {
@@ -165,7 +166,7 @@ std::size_t sql_store::discard(event_filter const& filter, std::size_t limit) {
     });
     for (auto const& r : rows) c.execute(dialect_.leave_line, {std::string_view{r.id}});
     for (auto const& r : rows) {
-      c.execute(dialect_.unblock_next, {from_now{}, std::string_view{r.key}, r.seq, std::string_view{r.id}});
+      c.execute(unblock, {from_now{}, std::string_view{r.key}, r.seq, std::string_view{r.id}});
     }
   });
   return rows.size();
@@ -253,11 +254,12 @@ std::vector<event_type_counts> sql_store::read_types(std::string const& statemen
 std::vector<parked_key> sql_store::parked_keys(std::size_t limit) {
   std::vector<parked_key> found;
   with_reader([&](connection& c) {
-    c.execute(dialect_.parked_keys, {number(limit)}, [&](row const& r) {
-      found.push_back(
-          {std::string{r.text(0)}, std::string{r.text(1)}, r.time(2), static_cast<std::uint64_t>(r.integer(3))});
-      return true;
-    });
+    c.execute(
+        has_key_index() ? dialect_.parked_keys_by_index : dialect_.parked_keys, {number(limit)}, [&](row const& r) {
+          found.push_back(
+              {std::string{r.text(0)}, std::string{r.text(1)}, r.time(2), static_cast<std::uint64_t>(r.integer(3))});
+          return true;
+        });
   });
   return found;
 }

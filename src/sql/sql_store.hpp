@@ -62,6 +62,9 @@ class OUTBOX_SQL_EXPORT sql_store : public spi::store, public inspector {
   /// Runs `f` on the caller's connection. Throws `error` (wrong_transaction) if it is not to this database.
   virtual void with_caller(transaction_ref tx, work const& f) = 0;
 
+  /// True if the table has an index for keys that statements must name.
+  [[nodiscard]] virtual bool has_key_index() const noexcept { return false; }
+
   /// Runs `f` in a transaction of its own on the writer, which is rolled back if `f` throws.
   void in_transaction(work const& f);
 
