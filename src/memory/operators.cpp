@@ -24,6 +24,7 @@ void database::revive(row_view& row, instant now) {
     r.available_at = now;
     r.done_at.reset();
     r.last_error.clear();
+    if (r.blocked) r.blocked = false;  // it may have been noted before its owner, late, made it DEAD
   });
 }
 

@@ -57,7 +57,7 @@ void add_filter_statements(sql::dialect& d, in_layout const& t) {
   d.replay = t(FILTERED("{status} = {DEAD}") "UPDATE " CHOSEN
                                              " SET {status} = {NEW}, {attempts} = 0, {crashes} = 0, {available_at} = "
                                              "?2, {done_at} = NULL, "
-                                             "{last_error} = NULL WHERE t.{status} = {DEAD}");
+                                             "{last_error} = NULL, " NO_NOTE " WHERE t.{status} = {DEAD}");
   d.purge_rows = t(FILTERED("{status} IN ({DONE}, {DEAD}) AND " NOT_PARKING) "DELETE t FROM " CHOSEN
                                                                              " WHERE t.{status} IN ({DONE}, {DEAD})");
 #undef FILTERED

@@ -67,12 +67,12 @@ namespace {
 #define OWNED_BY_ONE \
   " WHERE {event_id} = ANY(?1::text[]) AND {locked_by} = ?2 AND {status} IN ({NEW}, {RETRY}) RETURNING {event_id}"
 
-#define REVIVE                                                                \
-  "{status} = {NEW}, {attempts} = 0, {crashes} = 0, {available_at} = " LATER( \
-      2) ", {done_at} = NULL, {last_error} = NULL"
-
 // Clears the note that the row `r` waits for another one. NULL stays NULL, which `NULL AND false` would not.
 #define NO_NOTE(r) "{blocked} = CASE WHEN " r "{blocked} THEN false ELSE " r "{blocked} END"
+
+#define REVIVE                                                                \
+  "{status} = {NEW}, {attempts} = 0, {crashes} = 0, {available_at} = " LATER( \
+      2) ", {done_at} = NULL, {last_error} = NULL, " NO_NOTE("")
 
 // What claims look at. To the letter as in the index of schema/postgres.
 #define CLAIMED PENDING " AND {blocked} IS NOT TRUE"

@@ -80,8 +80,9 @@ namespace {
 
 #define INSERTED_AT "replace(coalesce({inserted_at}, {created_at}), 'T', ' ')"
 
-#define REVIVE(n) \
-  "{status} = {NEW}, {attempts} = 0, {crashes} = 0, {available_at} = ?" #n ", {done_at} = NULL, {last_error} = NULL"
+#define REVIVE(n)                                                          \
+  "{status} = {NEW}, {attempts} = 0, {crashes} = 0, {available_at} = ?" #n \
+  ", {done_at} = NULL, {last_error} = NULL, " NO_NOTE("")
 
 #define UNBLOCK(n) "{blocked} = false, {available_at} = max(replace({available_at}, 'T', ' '), ?" #n ")"
 

@@ -202,6 +202,20 @@ OUTBOX_CONTRACT_CASE(KeyedClaim, ADeadRowThatIsReplayedIsTheHeadAgain) {
   EXPECT_THAT(this->ids(this->take("n/3")), ElementsAre("a", "b"));
 }
 
+OUTBOX_CONTRACT_CASE(KeyedClaim, AReplayedRowWaitsOnlyForWhatIsBeforeIt) {
+  this->put_in("k", {"a", "b"});
+  auto const held = this->take("n/1").rows;
+  ASSERT_THAT(held, SizeIs(2));
+  this->expire();
+  ASSERT_TRUE(this->renew(held[0].handle));
+  ASSERT_EQ(this->take("n/2").noted, 1U);
+  // The owner of b is late, and still the last one.
+  ASSERT_TRUE(this->settle(held[1].handle, outcome::dead, {.error = "given up"}));
+  this->end_all({held[0]});
+  EXPECT_EQ(this->s().replay({.ids = {"b"}}, 1), 1U);
+  EXPECT_THAT(this->ids(this->take("n/3")), ElementsAre("b"));
+}
+
 OUTBOX_CONTRACT_CASE(KeyedClaim, ADeadRowThatLeftTheLineHoldsUpNothing) {
   this->put_in("k", {"a", "b"});
   auto const rows = this->take("n/1", 1).rows;
