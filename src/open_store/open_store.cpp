@@ -76,6 +76,12 @@ sqlite::synchronous synchronous_of(std::string const& text) {
   return sqlite::synchronous::normal;
 }
 
+// Stores that keep the order of keys without an index of their own have no such option.
+template <class Options>
+void prepare_keys(Options& o, bool keyed) {
+  if constexpr (requires { o.keyed; }) o.keyed = keyed;
+}
+
 // Where a store is, and the options that its URL gives.
 template <class Options>
 struct place {
@@ -98,9 +104,11 @@ place<sqlite::options> sqlite_place(std::string path, parameters const& given) {
       o.done_rows = done_rows_of(value);
     } else if (name == "synchronous") {
       o.synchronous = synchronous_of(value);
+    } else if (name == "keyed") {
+      prepare_keys(o, number(name, value) != 0);
     } else {
       refuse("has the unknown parameter '" + name +
-             "'; sqlite knows table, busy_timeout, migrate, done_rows and synchronous");
+             "'; sqlite knows table, busy_timeout, migrate, keyed, done_rows and synchronous");
     }
   }
   return {std::move(path), std::move(o)};
@@ -162,11 +170,14 @@ place<postgres::options> postgres_place(std::string_view text) {
       o.schema = value;
     } else if (name == "ordered") {
       o.ordered = number(name, value) != 0;
+    } else if (name == "keyed") {
+      prepare_keys(o, number(name, value) != 0);
     } else if (name == "notify") {
       o.notify = number(name, value) != 0;
     } else {
       refuse("has the unknown parameter 'outbox." + name +
-             "'; postgresql knows outbox.table, schema, connections, timeout, migrate, ordered, notify and done_rows");
+             "'; postgresql knows outbox.table, schema, connections, timeout, migrate, ordered, keyed, notify and "
+             "done_rows");
     }
   }
   return {url.connection, std::move(o)};
@@ -183,9 +194,11 @@ place<mysql::options> mysql_place(std::string_view text) {
       o.table = value;
     } else if (name == "database") {
       o.database = value;
+    } else if (name == "keyed") {
+      prepare_keys(o, number(name, value) != 0);
     } else {
       refuse("has the unknown parameter 'outbox." + name +
-             "'; mysql knows outbox.table, database, connections, timeout, migrate and done_rows");
+             "'; mysql knows outbox.table, database, connections, timeout, migrate, keyed and done_rows");
     }
   }
   return {url.connection, std::move(o)};
@@ -257,6 +270,7 @@ Options with(Options from, open_options const& o) {
   from.read_only = o.read_only;
   from.migrate = from.migrate && o.migrate;
   from.log = o.log;
+  if (o.keyed) prepare_keys(from, true);
   if constexpr (requires { from.layout; }) from.layout = o.layout;
   return from;
 }
@@ -303,18 +317,25 @@ std::shared_ptr<store> open_store(std::string_view url, table_layout const& layo
   return open_store(url, open_options{.layout = layout});
 }
 
-migration migrate_store(std::string_view url) {
-  return at_place(url, cases{[](place<sqlite::options> const& p) { return sqlite::migrate(p.at, p.options); },
+migration migrate_store(std::string_view url) { return migrate_store(url, false); }
+
+migration migrate_store(std::string_view url, bool keyed) {
+  auto const prepared = [keyed](auto options) {
+    if (keyed) prepare_keys(options, true);
+    return options;
+  };
+  return at_place(url,
+                  cases{[&](place<sqlite::options> const& p) { return sqlite::migrate(p.at, prepared(p.options)); },
 #ifdef OUTBOX_HAS_POSTGRES
-                             [](place<postgres::options> const& p) { return postgres::migrate(p.at, p.options); },
+                        [&](place<postgres::options> const& p) { return postgres::migrate(p.at, prepared(p.options)); },
 #endif
 #ifdef OUTBOX_HAS_MYSQL
-                             [](place<mysql::options> const& p) { return mysql::migrate(p.at, p.options); },
+                        [&](place<mysql::options> const& p) { return mysql::migrate(p.at, prepared(p.options)); },
 #endif
 #ifdef OUTBOX_HAS_REDIS
-                             [](place<redis::options> const& p) { return redis::migrate(p.at, p.options); },
+                        [](place<redis::options> const& p) { return redis::migrate(p.at, p.options); },
 #endif
-                             [](std::monostate) { return migration{}; }});
+                        [](std::monostate) { return migration{}; }});
 }
 
 schema_state schema_of(std::string_view url) {
