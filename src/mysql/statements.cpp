@@ -41,6 +41,9 @@ namespace {
   "({status} <> {DEAD} OR {blocked} IS NULL OR " KEY("") " IS NULL OR NOT EXISTS (SELECT 1 FROM {outbox_meta} WHERE " \
   "name = 'keyed' AND value = '1'))"
 
+// Pending rows in the line of a key, blocked ones too.
+#define IN_ORDER "{outbox_event} WHERE " PENDING("") " AND " IN_LINE("") " AND " KEY("") " IS NOT NULL"
+
 // The rows that a SELECT of seq names. Each number is an array of its own, so that a list which is longer than the
 // server's limit is no JSON, instead of one that ends with another number.
 #define CHOOSE(rows) "SELECT json_arrayagg(json_array(c.{seq})) INTO @outbox_rows FROM (" rows ") c; "
@@ -149,6 +152,10 @@ std::string overview_of(in_layout const& t) {
                      "{outbox_event} FORCE INDEX ({outbox_event_ended}) WHERE {status} = {DEAD})) x)"}));
 }
 
+std::string blocked_of(in_layout const& t) {
+  return t(sql::blocked_text({.limit = "?1", .minute_ago = "?2", .inserted = INSERTED_AT}, IN_ORDER));
+}
+
 sql::pending_forms pending_forms() {
   return {.limit = "?1",
           .instant = "?2",
@@ -230,6 +237,7 @@ sql::dialect shared_statements(sql::layout const& table, std::string const& coll
         "dead, erased, routes FROM {outbox_node} WHERE lease_until > ?1 ORDER BY incarnation");
   add_purge(d, t);
   d.overview = overview_of(t);
+  d.blocked = blocked_of(t);
   d.waiting_types = t(sql::waiting_types_text(pending_forms()));
   d.owners = t(sql::owners_text(pending_forms()));
   add_filter_statements(d, t);

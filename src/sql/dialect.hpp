@@ -75,6 +75,7 @@ struct dialect {
   std::string heal;          ///< now, limit
 
   std::string overview;       ///< limit, now, a minute ago -> as `overview_text()` selects. Empty: there is none.
+  std::string blocked;        ///< limit, a minute ago -> as `blocked_text()` selects
   std::string event_types;    ///< -> event_type, aggregate_type, status, count, sorted
   std::string waiting_types;  ///< limit -> event_type, aggregate_type, status, count, sorted. Empty: not cheap here.
   std::string owners;         ///< limit, an instant -> as `owners_text()` selects. Empty: owners are in memory.

@@ -59,6 +59,10 @@ namespace {
   "({status} <> {DEAD} OR {blocked} IS NULL OR " KEY("") " IS NULL OR NOT EXISTS (SELECT 1 FROM {outbox_meta} " \
   "WHERE name = 'keyed' AND value = '1'))"
 
+// Pending rows in the order of their keys, blocked ones too.
+#define IN_ORDER \
+  "{outbox_event} WHERE " PENDING " AND " IN_LINE("") " AND " KEY("") " IS NOT NULL ORDER BY " KEY("") ", {seq}"
+
 #define INSERTED_AT "replace(coalesce({inserted_at}, {created_at}), 'T', ' ')"
 
 #define REVIVE(n) \
@@ -121,6 +125,10 @@ std::string overview_of(sql::layout const& table) {
        .just_ended = "{outbox_event} INDEXED BY {outbox_event_ended} WHERE {done_at} > ?3 AND {status} IN ({DONE}, "
                      "{DEAD})",
        .last_ended = "(SELECT max({done_at}) FROM {outbox_event} WHERE {done_at} IS NOT NULL)"}));
+}
+
+std::string blocked_of(sql::layout const& table) {
+  return table.text(sql::blocked_text({.limit = "?1", .minute_ago = "?2", .inserted = INSERTED_AT}, IN_ORDER));
 }
 
 sql::pending_forms pending_forms() {
@@ -222,6 +230,7 @@ sql::dialect shared_statements(sql::layout const& table) {
         "AND NOT EXISTS (SELECT 1 FROM {outbox_node} WHERE mode <> 'writer_only' AND lease_until > ?2) ORDER BY {seq} "
         "LIMIT ?3)");
   d.overview = overview_of(table);
+  d.blocked = blocked_of(table);
   d.waiting_types = t(sql::waiting_types_text(pending_forms()));
   d.owners = t(sql::owners_text(pending_forms()));
   add_filter_statements(d, table);
