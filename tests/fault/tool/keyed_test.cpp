@@ -41,8 +41,8 @@ class ToolKeyed : public verb_fixture<Database> {
                              .routes = {{"any"}}});
   }
   nlohmann::json finding(std::string const& code) {
-    auto const r = this->run("doctor", {"--json"});
-    for (auto const& f : nlohmann::json::parse(r.out).at("findings")) {
+    auto const report = nlohmann::json::parse(this->run("doctor", {"--json"}).out);
+    for (auto const& f : report.at("findings")) {
       if (f.at("code") == code) return f;
     }
     return {};
