@@ -11,7 +11,9 @@
 #include <system_error>
 
 #include "cli/filter_options.hpp"
+#include "cli/rows.hpp"
 #include "cli/time_text.hpp"
+#include "verdict.hpp"
 
 namespace outbox_tool {
 namespace {
@@ -30,6 +32,15 @@ std::string listed(std::vector<std::string> const& names, std::size_t most = 5) 
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i == 0 ? "" : ", ") + names[i];
   return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more" : text;
+}
+
+// An id as an argument of a command: other people may have written it.
+std::string argument(std::string const& id) {
+  constexpr std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-";
+  if (!id.empty() && id.front() != '-' && id.find_first_not_of(plain) == std::string::npos) return id;
+  std::string text = "'";
+  for (auto const c : id) text += c == '\'' ? std::string{"'\\''"} : std::string{c};
+  return text + "'";
 }
 
 bool may_deliver(node_row const& n) { return n.mode != outbox::node_mode::writer_only; }
@@ -165,6 +176,42 @@ void check_nodes(std::vector<node_row> const& nodes, bool waiting, finding_list&
   unwell.warning("Nodes that are not well: " + reasons + ".", "outbox nodes");
 }
 
+void check_keys(bool keyed, std::vector<outbox::parked_key> const& parked, std::vector<node_row> const& nodes,
+                instant now, finding_list& found) {
+  std::vector<std::string> with_order, without;
+  for (auto const& n : nodes) {
+    if (!may_deliver(n)) continue;
+    (n.mode == outbox::node_mode::keyed ? with_order : without).push_back(n.name.empty() ? n.incarnation : n.name);
+  }
+  check const marked{found, "order_of_keys",
+                     "Only keyed nodes keep the order of keys, and only on a table that says so."};
+  if (keyed && !without.empty()) {
+    marked.problem("The table is keyed, and live nodes of other modes deliver from it: " + listed(without) + ".",
+                   "outbox nodes\n-- stop them, or the keyed nodes, and then: outbox unkey");
+  } else if (!keyed && !with_order.empty()) {
+    marked.problem("The mark of the table was removed while keyed nodes are live: " + listed(with_order) + ".",
+                   "-- restart them: the first one that starts marks the table again");
+  } else {
+    marked.passed(keyed ? "The table keeps the order of keys."
+                        : "The table keeps no order of keys, and no live node does.");
+  }
+  if (!keyed) return;
+  check const parks{found, "parked_keys", "Nothing behind the dead event of a key is delivered."};
+  if (parked.empty()) return parks.passed("No key is parked.");
+  auto const& first = first_parked(parked);
+  std::uint64_t waiting = 0;
+  for (auto const& p : parked) waiting += p.waiting;
+  parks.warning(counted(parked.size(), "key") +
+                    (parked.size() >= most_parked ? " or more are"
+                     : parked.size() == 1         ? " is"
+                                                  : " are") +
+                    " parked, and " + counted(waiting, "event") + (waiting == 1 ? " waits" : " wait") +
+                    "; the first is " + key_text(first.key) + " behind event " + first.id +
+                    (first.since ? ", for " + duration_text(now - *first.since) : "") + ".",
+                "outbox show " + argument(first.id) + "\noutbox replay " + argument(first.id) +
+                    "\n-- or, if the event is not to be delivered: outbox discard " + argument(first.id));
+}
+
 void check_routes(std::vector<node_row> const& nodes, std::vector<outbox::spi::event_type_counts> const& types,
                   finding_list& found) {
   check const here{found, "unserved_types", "A node makes an event dead for which it has no route."};
@@ -232,6 +279,10 @@ void check_store(outbox::store& s, doctor_limits const& limits, finding_list& fo
   live.attempt([&] {
     auto const nodes = s.inspect().nodes();
     check_nodes(nodes, table.pending > table.delayed, found);
+    if (can.keys) {
+      bool const keyed = b.settings().keyed;
+      check_keys(keyed, keyed ? b.parked_keys(most_parked) : std::vector<outbox::parked_key>{}, nodes, s.now(), found);
+    }
     check const routes{found, "unserved_types", "A node makes an event dead for which it has no route."};
     routes.attempt([&] { check_routes(nodes, b.waiting_types(most_rows), found); });
   });

@@ -34,6 +34,10 @@ void check_clocks(std::function<outbox::instant()> const& theirs, std::function<
 /// "live_nodes", "node_versions", "unwell_node".
 void check_nodes(std::vector<outbox::node_row> const& nodes, bool waiting, finding_list& found);
 
+/// "parked_keys", and "order_of_keys": whether all nodes agree with the mark of the table.
+void check_keys(bool keyed, std::vector<outbox::parked_key> const& parked, std::vector<outbox::node_row> const& nodes,
+                outbox::instant now, finding_list& found);
+
 /// "unserved_types": event types in the table that no live node has a route for.
 void check_routes(std::vector<outbox::node_row> const& nodes, std::vector<outbox::spi::event_type_counts> const& types,
                   finding_list& found);

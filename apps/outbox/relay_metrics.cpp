@@ -57,6 +57,8 @@ void add_table(figures& to, std::string const& name, table_watch::state const& k
   count("table_held", "Pending rows that a node owns, counted up to 10000.", o.held);
   count("table_due", "Rows that could be claimed now, counted up to 10000.", o.due);
   count("table_dead", "Rows that are DEAD, counted up to 10000.", o.dead);
+  count("table_blocked", "Rows that wait for another row of their key, counted up to 10000.", o.blocked);
+  if (known.parked) count("table_parked_keys", "Keys whose first event is DEAD, counted up to 1000.", *known.parked);
   add(to, "table_oldest_pending_seconds",
       "How long the oldest pending row waits that is not delayed; 0 if there is none.", of,
       seconds_since(o.waiting_since, o.at));

@@ -41,11 +41,14 @@ void table_watch::run(std::stop_token const& stop) {
     lock.unlock();
     state found;
     try {
-      found = {.up = true, .overview = store_->backend().overview(count_limit)};
+      auto& table = store_->backend();
+      found = {.up = true, .overview = table.overview(count_limit)};
+      if (table.capabilities().keys) found.parked = table.settings().keyed ? table.parked_keys(most_parked).size() : 0;
     } catch (outbox::error const& e) {
+      found = {};
       if (e.code() != outbox::errc::unsupported) found.up = false;
     } catch (...) {
-      found.up = false;
+      found = {.up = false};
     }
     lock.lock();
     reading_ = false;

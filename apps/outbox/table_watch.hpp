@@ -20,6 +20,7 @@ class table_watch {
  public:
   /// Counts stop here, so that a scrape costs the same on a large table.
   static constexpr std::uint64_t count_limit = 10'000;
+  static constexpr std::size_t most_parked = 1000;
   /// However often the table is scraped, it is read once in this time.
   static constexpr std::chrono::seconds pause{15};
   /// A table that takes longer than this to answer is down.
@@ -44,6 +45,9 @@ class table_watch {
   struct state {
     std::optional<bool> up{};                               ///< Empty: not known yet, or the store has no overview.
     std::optional<outbox::spi::table_overview> overview{};  ///< Empty unless it is up.
+
+    /// The number of parked keys, up to `most_parked`. Empty unless it is up and could keep the order of keys.
+    std::optional<std::size_t> parked{};
   };
   [[nodiscard]] state known() const;
 

@@ -77,6 +77,11 @@ std::string_view name(verdict::level l) noexcept {
   return "?";
 }
 
+outbox::parked_key const& first_parked(std::vector<outbox::parked_key> const& parked) {
+  return *std::ranges::min_element(parked, {},
+                                   [](outbox::parked_key const& k) { return k.since.value_or(instant::max()); });
+}
+
 std::string growth_text(table_overview const& t) {
   if (!t.growth) return {};
   if (*t.growth > 0) return "growing by " + number_text(static_cast<std::uint64_t>(*t.growth)) + " a minute";
@@ -117,6 +122,12 @@ verdict judge(evidence const& e, limits const& l) {
     if (!v.since) v.since = t.last_dead;
     join(problems, counted(t.dead, t.limit, "event is", "events are") + " DEAD" +
                        (t.last_dead ? ", the last since " + clock_text(*t.last_dead) : ""));
+  }
+  if (!e.parked.empty()) {
+    v.what = std::max(v.what, verdict::level::degraded);
+    if (!v.since) v.since = first_parked(e.parked).since;
+    join(problems, counted(e.parked.size(), most_parked, "key is parked behind a dead event",
+                           "keys are parked behind dead events"));
   }
   if (v.what == verdict::level::healthy) {
     auto const rate = static_cast<std::uint64_t>(std::llround(v.rate.per_minute));

@@ -16,7 +16,15 @@ struct evidence {
   std::vector<outbox::node_row> nodes{};  ///< Live ones.
   std::vector<outbox::route_pause> pauses{};
   bool keeps_done_rows = true;
+  bool keyed = false;                        ///< The table keeps the order of keys.
+  std::vector<outbox::parked_key> parked{};  ///< No more than `most_parked`.
 };
+
+/// How many parked keys are looked at.
+inline constexpr std::size_t most_parked = 1000;
+
+/// The key that was parked first. `parked` is not empty.
+[[nodiscard]] outbox::parked_key const& first_parked(std::vector<outbox::parked_key> const& parked);
 
 /// From where on something is wrong.
 struct limits {

@@ -121,9 +121,10 @@ class OUTBOX_CONFIG_EXPORT config {
   /// if there is no such table, or the error of the store.
   [[nodiscard]] std::shared_ptr<store> open_table(std::string_view table, open_options o) const;
 
-  /// Brings the table to this library's schema, or tells its schema: as the functions of <outbox/open_store.hpp>.
-  /// Throw `error` (invalid_option) also if it is a table of another shape.
-  migration migrate_table(std::string_view table) const;
+  /// Brings the table to this library's schema, or tells its schema: as the functions of <outbox/open_store.hpp>. A
+  /// table whose mode is `keyed` is prepared for it, as is any table with `keyed`. Throw `error` (invalid_option) also
+  /// if it is a table of another shape.
+  migration migrate_table(std::string_view table, bool keyed = false) const;
   [[nodiscard]] schema_state schema_of_table(std::string_view table) const;
 
   /// The nodes of all tables, not started, and the sinks of their routes.

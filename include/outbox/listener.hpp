@@ -67,6 +67,12 @@ namespace detail {
 
 struct routes;
 
+/// A listener that cannot do everything that the options of a route ask for has a member `check`, as a `publisher` has.
+template <class F>
+void check_route(F const& f, route_options const& o) {
+  if constexpr (requires { f.check(o); }) f.check(o);
+}
+
 }  // namespace detail
 
 /// The listeners of a node, by aggregate type and event type.
@@ -121,6 +127,7 @@ class OUTBOX_CORE_EXPORT listeners {
   template <class F>
   listeners& on_any(F f, route_options options = {}) {
     detail::check_listener<F, void>();
+    detail::check_route(f, options);
     if constexpr (detail::plain_listener<F>) {
       add_any(detail::handler_of<detail::plain_handler<F>>(std::move(f)), std::move(options));
     }
@@ -179,6 +186,7 @@ class OUTBOX_CORE_EXPORT listeners {
   template <class F>
   listeners& on_aggregate(std::string_view aggregate_type, std::string_view event_type, F f, route_options options) {
     detail::check_listener<F, void>();
+    detail::check_route(f, options);
     if constexpr (detail::plain_listener<F>) {
       add(aggregate_type, event_type, detail::handler_of<detail::plain_handler<F>>(std::move(f)), std::move(options));
     }

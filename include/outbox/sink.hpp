@@ -86,6 +86,8 @@ struct sink_health {
   std::uint64_t unsure = 0;     ///< Messages that it may have: each may have been published twice.
 };
 
+struct route_options;
+
 /// A receiver of messages. Thread-safe. Nodes, routes and tables may share one.
 class OUTBOX_SINKS_EXPORT sink {
  public:
@@ -107,7 +109,12 @@ class OUTBOX_SINKS_EXPORT sink {
   [[nodiscard]] virtual sink_health health() const = 0;
 
   /// Every message has its report within this time. The timeout of a route that publishes must be longer.
+  /// `milliseconds::max()`: messages are never given up, and the route may have no timeout.
   [[nodiscard]] virtual std::chrono::milliseconds patience() const noexcept = 0;
+
+  /// True if messages of one key in one partition are stored in the order in which they were handed over, also when the
+  /// sink has to send some of them again. A message that fails for good may be overtaken. Default false.
+  [[nodiscard]] virtual bool keeps_order() const noexcept;
 };
 
 /// How a route makes a message of an event.
@@ -162,7 +169,14 @@ class OUTBOX_SINKS_EXPORT publisher {
   publisher(std::shared_ptr<sink> to, publish_options options);
   void operator()(delivery const& d, completion answer) const;
 
+  /// Whether it can do what the options of its route ask for. `listeners` call it. Throws `error` (invalid_option) if
+  /// the route is to keep order and the sink does not, or if messages of one key may have several partitions.
+  void check(route_options const& route) const;
+
  private:
+  void without_limit(delivery const& d, completion answer) const;
+  void hand_over(delivery const& d, completion answer, steady_time give_up) const;
+
   struct state;
   std::shared_ptr<state> state_;
 };
@@ -173,8 +187,9 @@ class OUTBOX_SINKS_EXPORT publisher {
 /// While the sink is unavailable, events are deferred without being counted, at first for a second, then for twice as
 /// long each time, up to a minute, and the node leaves their kind alone (`defer::whole_route`).
 ///
-/// An `ordered` node keeps the order of the table. Other nodes publish several events of one aggregate at the same
-/// time, and promise no order.
+/// An `ordered` node keeps the order of the table, and a `keyed` node that of each key: it publishes the next event of
+/// a key when the one before it is stored, or, on a route with `keeps_order`, when it was handed over to the sink.
+/// Other nodes publish several events of one aggregate at the same time, and promise no order.
 [[nodiscard]] OUTBOX_SINKS_EXPORT publisher publish(std::shared_ptr<sink> to, publish_options options = {});
 
 }  // namespace outbox::inline v0

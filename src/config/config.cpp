@@ -132,6 +132,9 @@ std::shared_ptr<sink> open_sink(sink_data const& s, log_function const& log) {
   return json_lines::open(std::move(o));
 }
 
+constexpr auto no_limit = std::chrono::milliseconds::max();
+constexpr std::string_view own_key = "all messages of a key must share a partition";
+
 using open_sinks = std::map<std::string, std::shared_ptr<sink>>;
 
 void add_listener(listeners& to, route_data const& r, named_listener f) {
@@ -150,11 +153,49 @@ void add_listener(listeners& to, route_data const& r, named_listener f) {
 // The timeout of a route that publishes is long enough unless the configuration makes it shorter.
 void check_timeout(table_data const& t, route_data const& r, std::chrono::milliseconds patience) {
   auto const timeout = r.options.timeout.value_or(t.node.listener_timeout);
+  if (patience == no_limit) {
+    if (!r.options.timeout || r.options.timeout->count() == 0) return;  // without_limit() has its reason
+    throw error::about(
+        errc::invalid_option, "timeout",
+        "is " + duration_text(timeout) + " and must be 0, because sink '" + r.sink + "' never gives a message up");
+  }
   if (timeout.count() != 0 && timeout <= patience) {
     throw error::about(errc::invalid_option, r.options.timeout ? "timeout" : "listener_timeout",
                        "is " + duration_text(timeout) + " and must be longer than the " + duration_text(patience) +
                            " that sink '" + r.sink + "' may take for a message");
   }
+}
+
+// A call that waits for a message which is never given up must not be given up either: while the brokers are away, the
+// event would be published again and again, and at last be DEAD.
+route_options without_limit(route_options o, sink const& to) {
+  if (to.patience() == no_limit && !o.timeout) o.timeout = std::chrono::milliseconds{0};
+  return o;
+}
+
+keyed_options keyed_node(table_data const& t, std::shared_ptr<store> s, listeners l, config_extras const& with) {
+  keyed_options o;
+  o.store = std::move(s);
+  o.listeners = std::move(l);
+  o.workers = t.node.workers;
+  o.name = t.node.name;
+  o.poll = t.node.poll;
+  o.retry = t.node.retry;
+  o.queue = t.node.queue;
+  o.lease = t.node.lease;
+  o.on_dead = t.on_dead;
+  o.listener_timeout = t.node.listener_timeout;
+  o.hot_path = t.node.hot_path;
+  o.unroutable = t.node.unroutable;
+  o.limits = t.node.limits;
+  o.stop_timeout = t.node.stop_timeout;
+  o.stop_queued = t.node.stop_queued;
+  o.log = with.log;
+  o.metrics = with.metrics;
+  o.purge = t.node.purge;
+  o.hook = with.hook;
+  o.interceptors = with.interceptors;
+  return o;
 }
 
 node make_node(table_data const& t, std::shared_ptr<store> s, listeners l, config_extras const& with) {
@@ -180,6 +221,7 @@ node make_node(table_data const& t, std::shared_ptr<store> s, listeners l, confi
     o.interceptors = with.interceptors;
     return ordered(std::move(o));
   }
+  if (t.runs == mode::keyed) return keyed(keyed_node(t, std::move(s), std::move(l), with));
   node_options o;
   o.store = std::move(s);
   o.listeners = std::move(l);
@@ -218,6 +260,7 @@ class checker {
     if (t.routes.empty() && t.runs != mode::writer_only) {
       found_.problems.push_back(place({}, t.where) + ": routes is missing: without one, nothing would be delivered");
     }
+    if (t.runs == mode::keyed && t.layout) attempt(t.path, t.where, [] { refuse_layout(); });
     attempt(t.path, t.where,
             [&] { static_cast<void>(make_node(t, memory::open(), std::move(all), {.log = nullptr})); });
   }
@@ -230,24 +273,51 @@ class checker {
       throw error::about(errc::invalid_option, "sink", "or listener is needed, and not both");
     }
     envelope const rules{r.message};
+    if (r.options.keeps_order) check_order(t, r);
     if (!r.sink.empty()) check_timeout(t, r, patience_of(r.sink));
     if (!r.listener.empty() && !with_.listeners.contains(r.listener))
       unknown("listener", r.listener, names(with_.listeners));
     add_listener(all, r, [](delivery const&, completion) {});
   }
 
-  [[nodiscard]] std::chrono::milliseconds patience_of(std::string const& sink) const {
+  [[noreturn]] static void refuse_layout() {
+    throw error::about(errc::invalid_option, "store.layout",
+                       "is not for keyed: a table of another shape has no column for the order of keys");
+  }
+
+  [[nodiscard]] sink_data const& sink_named(std::string const& sink) const {
     auto const s = std::ranges::find(sinks_, sink, &sink_data::name);
-    if (s == sinks_.end()) {
-      std::vector<std::string> known;
-      known.reserve(sinks_.size());
-      for (auto const& one : sinks_) known.push_back(one.name);
-      unknown("sink", sink, known);
-    }
-    // As the sinks themselves say.
+    if (s != sinks_.end()) return *s;
+    std::vector<std::string> known;
+    known.reserve(sinks_.size());
+    for (auto const& one : sinks_) known.push_back(one.name);
+    unknown("sink", sink, known);
+  }
+
+  // As the sinks themselves say.
+  [[nodiscard]] std::chrono::milliseconds patience_of(std::string const& sink) const {
+    auto const& s = sink_named(sink);
     using namespace std::chrono_literals;
-    if (s->type == sink_type::kafka) return s->kafka.message_timeout + 4s;
-    return s->type == sink_type::webhook ? 2 * s->webhook.timeout + 1s : 10s;
+    if (s.type == sink_type::kafka) return s.kafka.message_timeout == 0ms ? no_limit : s.kafka.message_timeout + 4s;
+    return s.type == sink_type::webhook ? 2 * s.webhook.timeout + 1s : 10s;
+  }
+
+  // As a publisher checks it. A listener of the application may keep order in ways that nothing here can see.
+  void check_order(table_data const& t, route_data const& r) const {
+    auto const refuse = [](std::string const& field, std::string const& problem) {
+      throw error::about(errc::invalid_option, field, problem);
+    };
+    if (t.runs != mode::keyed) refuse("keeps_order", "is for mode = \"keyed\" only");
+    if (r.sink.empty()) return;
+    if (sink_named(r.sink).type != sink_type::kafka) {
+      refuse("keeps_order", "is for sinks that keep the order of their messages, and '" + r.sink + "' does not");
+    }
+    if (sink_named(r.sink).kafka.message_timeout.count() != 0) {
+      refuse("keeps_order", "needs message_timeout = 0 in [sinks." + r.sink +
+                                "]: a message that times out is overtaken by later ones of its key");
+    }
+    if (!r.message.key.empty()) refuse("key", "cannot be set beside keeps_order: " + std::string{own_key});
+    if (!r.message.partition.empty()) refuse("partition", "cannot be set beside keeps_order: " + std::string{own_key});
   }
 
   template <class M>
@@ -401,10 +471,10 @@ std::shared_ptr<store> config::open_table(std::string_view label, open_options o
   return open_store(t.url, std::move(o));
 }
 
-migration config::migrate_table(std::string_view label) const {
+migration config::migrate_table(std::string_view label, bool keyed) const {
   auto const& t = table(label);
   if (t.layout) throw error::about(errc::invalid_option, "table", "has a layout: its schema belongs to its program");
-  return migrate_store(t.url);
+  return migrate_store(t.url, keyed || t.runs == mode::keyed);
 }
 
 schema_state config::schema_of_table(std::string_view label) const {
@@ -441,10 +511,14 @@ config::opened config::open(config_extras with) const {
       if (r.sink.empty()) {
         add_listener(l, r, with.listeners.at(r.listener));
       } else {
-        add_listener(l, r, publish(by_name.at(r.sink), r.message));
+        auto to = publish(by_name.at(r.sink), r.message);
+        auto one = r;
+        one.options = without_limit(std::move(one.options), *by_name.at(r.sink));
+        to.check(one.options);
+        add_listener(l, one, std::move(to));
       }
     }
-    auto s = open_store(t.url, {.log = with.log, .layout = t.layout});
+    auto s = open_store(t.url, {.log = with.log, .layout = t.layout, .keyed = t.runs == mode::keyed});
     all.stores.emplace_back(name_in(all, t, *s), s);
     if (with.metrics_for) with.metrics = with.metrics_for(all.stores.back().first);
     all.nodes.emplace_back(t.label, make_node(t, std::move(s), std::move(l), with));

@@ -14,7 +14,7 @@
 
 namespace outbox::inline v0::configuration {
 
-enum class mode { none, single_node, multi_node, ordered, writer_only };
+enum class mode { none, single_node, multi_node, ordered, keyed, writer_only };
 
 struct route_data {
   std::string event_type, aggregate_type, sink, listener;
@@ -29,6 +29,7 @@ struct table_data {
   std::string url;
   std::optional<table_layout> layout;
   node_options node;
+  outbox::v0::on_dead on_dead = outbox::v0::on_dead::park;
   std::optional<age_purge_options> age_purge;
   std::vector<route_data> routes;
   std::string where, path;  ///< Where the table stands, and its key: empty, or "tables[0]".
@@ -133,6 +134,7 @@ void describe(R& r, route_data& d) {
   r.field("name", d.options.name);
   r.field("timeout", d.options.timeout);
   r.field("max_in_flight", d.options.max_in_flight);
+  r.field("keeps_order", d.options.keeps_order);
   r.section("retry", d.options.retry, [](auto& inside, retry_policy& p) { describe(inside, p); });
   r.field("topic", d.message.topic);
   r.field("key", d.message.key);
@@ -171,6 +173,13 @@ void describe_concurrency(R& r, table_data& t) {
   r.field("hot_path", t.node.hot_path);
   r.section("retry", [&](auto& inside) { describe(inside, t.node.retry); });
   r.section("queue", [&](auto& inside) { describe(inside, t.node.queue); });
+}
+
+// What only a `keyed` node has.
+template <class R>
+void describe_order(R& r, table_data& t) {
+  static constexpr choice<on_dead> at_death[] = {{"park", on_dead::park}, {"skip", on_dead::skip}};
+  r.one_of("on_dead", t.on_dead, at_death);
 }
 
 /// The layouts that have a name.
@@ -213,9 +222,10 @@ void describe(R& r, table_data& t) {
   static constexpr choice<mode> modes[] = {{"single_node", mode::single_node},
                                            {"multi_node", mode::multi_node},
                                            {"ordered", mode::ordered},
+                                           {"keyed", mode::keyed},
                                            {"writer_only", mode::writer_only}};
   r.one_of("mode", t.runs, modes);
-  r.require("mode", "mode = \"multi_node\", \"single_node\", \"ordered\" or \"writer_only\"");
+  r.require("mode", "mode = \"multi_node\", \"keyed\", \"single_node\", \"ordered\" or \"writer_only\"");
   r.section("store", [&](auto& inside) {
     inside.secret("url", t.url);
     inside.require("url", "url = \"sqlite:shop.db\"");
@@ -227,8 +237,11 @@ void describe(R& r, table_data& t) {
     r.section("purge", t.age_purge, [](auto& inside, age_purge_options& p) { describe(inside, p); });
     return;
   }
+  // As in keyed_options: a dead event of a new type would park its key.
+  if (t.runs == mode::keyed) t.node.unroutable = unroutable::defer;
   describe_delivery(r, t);
   if (t.runs != mode::ordered) describe_concurrency(r, t);
+  if (t.runs == mode::keyed || t.runs == mode::none) describe_order(r, t);
 }
 
 template <class R>

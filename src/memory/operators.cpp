@@ -206,6 +206,12 @@ spi::table_overview database::overview(std::uint64_t limit) {
         earlier(o.waiting_since, tried ? r.inserted_at : std::max(r.inserted_at, r.available_at));
       }
     }
+    if (pending(r) && r.blocked == true) {
+      ++o.pending;
+      ++o.blocked;
+      growth += r.inserted_at > minute_ago ? 1 : 0;
+      earlier(o.waiting_since, r.inserted_at);
+    }
     if (!terminal(r)) continue;
     bool const dead = r.status == event_status::dead;
     o.dead += dead ? 1U : 0U;
@@ -216,7 +222,9 @@ spi::table_overview database::overview(std::uint64_t limit) {
     ++(dead ? o.dead_in_a_minute : o.done_in_a_minute);
     growth -= r.inserted_at <= minute_ago ? 1 : 0;
   }
-  for (auto* const n : {&o.pending, &o.retrying, &o.held, &o.delayed, &o.due, &o.dead}) *n = std::min(*n, limit);
+  for (auto* const n : {&o.pending, &o.retrying, &o.held, &o.delayed, &o.due, &o.blocked, &o.dead}) {
+    *n = std::min(*n, limit);
+  }
   if (options_.done_rows == done_rows::keep && o.pending < limit) o.growth = growth;
   return o;
 }

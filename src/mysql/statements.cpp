@@ -7,6 +7,10 @@
 namespace outbox::inline v0::mysql {
 namespace {
 
+// Pending rows in the line of a key, blocked ones too. Only a table that is marked keyed is asked, and it has the
+// column.
+#define IN_ORDER "{outbox_event} WHERE key_in_line IS NOT NULL AND " PENDING("")
+
 void add_purge(sql::dialect& d, in_layout const& t) {
 #define ENDED(flag, which, more)                                                                                  \
   "(SELECT {seq} FROM {outbox_event} FORCE INDEX ({outbox_event_ended}) WHERE " flag " = 1 AND {status} = " which \
@@ -84,6 +88,10 @@ std::string overview_of(in_layout const& t) {
        .last_ended = "(SELECT max(x.e) FROM ((SELECT max(ended_at) AS e FROM {outbox_event} FORCE INDEX "
                      "({outbox_event_ended}) WHERE {status} = {DONE}) UNION ALL (SELECT max(ended_at) FROM "
                      "{outbox_event} FORCE INDEX ({outbox_event_ended}) WHERE {status} = {DEAD})) x)"}));
+}
+
+std::string blocked_of(in_layout const& t) {
+  return t(sql::blocked_text({.limit = "?1", .minute_ago = "?2", .inserted = INSERTED_AT}, IN_ORDER));
 }
 
 sql::pending_forms pending_forms() {
@@ -169,6 +177,7 @@ sql::dialect shared_statements(sql::layout const& table, std::string const& coll
         "dead, erased, routes FROM {outbox_node} WHERE lease_until > ?1 ORDER BY incarnation");
   add_purge(d, t);
   d.overview = overview_of(t);
+  d.blocked = blocked_of(t);
   d.waiting_types = t(sql::waiting_types_text(pending_forms()));
   d.owners = t(sql::owners_text(pending_forms()));
   add_filter_statements(d, t);

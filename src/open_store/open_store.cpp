@@ -76,6 +76,12 @@ sqlite::synchronous synchronous_of(std::string const& text) {
   return sqlite::synchronous::normal;
 }
 
+// Stores that keep the order of keys without an index of their own have no such option.
+template <class Options>
+void prepare_keys(Options& o, bool keyed) {
+  if constexpr (requires { o.keyed; }) o.keyed = keyed;
+}
+
 // Where a store is, and the options that its URL gives.
 template <class Options>
 struct place {
@@ -100,6 +106,8 @@ place<sqlite::options> sqlite_place(std::string path, parameters const& given) {
       o.done_rows = done_rows_of(value);
     } else if (name == "synchronous") {
       o.synchronous = synchronous_of(value);
+    } else if (name == "keyed") {
+      o.keyed = number(name, value) != 0;
     } else {
       refuse("has the unknown parameter '" + name +
              "'; sqlite knows table, busy_timeout, migrate, keyed, done_rows and synchronous");
@@ -266,6 +274,7 @@ Options with(Options from, open_options const& o) {
   from.read_only = o.read_only;
   from.migrate = from.migrate && o.migrate;
   from.log = o.log;
+  if (o.keyed) prepare_keys(from, true);
   if constexpr (requires { from.layout; }) from.layout = o.layout;
   return from;
 }
@@ -312,18 +321,25 @@ std::shared_ptr<store> open_store(std::string_view url, table_layout const& layo
   return open_store(url, open_options{.layout = layout});
 }
 
-migration migrate_store(std::string_view url) {
-  return at_place(url, cases{[](place<sqlite::options> const& p) { return sqlite::migrate(p.at, p.options); },
+migration migrate_store(std::string_view url) { return migrate_store(url, false); }
+
+migration migrate_store(std::string_view url, bool keyed) {
+  auto const prepared = [keyed](auto options) {
+    if (keyed) prepare_keys(options, true);
+    return options;
+  };
+  return at_place(url,
+                  cases{[&](place<sqlite::options> const& p) { return sqlite::migrate(p.at, prepared(p.options)); },
 #ifdef OUTBOX_HAS_POSTGRES
-                             [](place<postgres::options> const& p) { return postgres::migrate(p.at, p.options); },
+                        [&](place<postgres::options> const& p) { return postgres::migrate(p.at, prepared(p.options)); },
 #endif
 #ifdef OUTBOX_HAS_MYSQL
-                             [](place<mysql::options> const& p) { return mysql::migrate(p.at, p.options); },
+                        [&](place<mysql::options> const& p) { return mysql::migrate(p.at, prepared(p.options)); },
 #endif
 #ifdef OUTBOX_HAS_REDIS
-                             [](place<redis::options> const& p) { return redis::migrate(p.at, p.options); },
+                        [](place<redis::options> const& p) { return redis::migrate(p.at, p.options); },
 #endif
-                             [](std::monostate) { return migration{}; }});
+                        [](std::monostate) { return migration{}; }});
 }
 
 schema_state schema_of(std::string_view url) {

@@ -112,6 +112,14 @@ namespace {
 // A transaction of another isolation level may have a snapshot that is older than the lock which puts the writers of a
 // key in order; and to a serializable one, the question is a conflict with writers of other keys.
 #define MAY_ASK "current_setting('transaction_isolation') = 'read committed'"
+// A table that is marked keyed has an index of keys.
+#define MARKED "EXISTS (SELECT 1 FROM {outbox_meta} WHERE name = 'keyed' AND value = '1')"
+
+// Pending rows in the order of their keys, blocked ones too.
+#define IN_ORDER                                                                                 \
+  "{outbox_event} WHERE " PENDING " AND " IN_LINE("") " AND " KEY("") " IS NOT NULL AND " MARKED \
+                                                                      " ORDER "                  \
+                                                                      "BY " KEY("") ", {seq}"
 
 #define UNBLOCK "{blocked} = false, {available_at} = greatest({available_at}, " NOW ")"
 
@@ -158,12 +166,12 @@ void add_filter_statements(sql::dialect& d, sql::layout const& table) {
   f.key = t(KEY("") " = [?]");
   f.inserted_by = t(INSERTED_AT " <= statement_timestamp() + [?]::bigint * interval '1 microsecond'");
   f.inserted_after = t(INSERTED_AT " > statement_timestamp() + [?]::bigint * interval '1 microsecond'");
-  // There is no index by seq. Pending and terminal rows have one each by an instant, and within one statement a row
-  // stays where it is.
+  // There is no index by seq. Pending and terminal rows have one each by an instant, blocked rows have only that of
+  // keys, and within one statement a row stays where it is.
   f.newest =
       t("ctid = ANY(ARRAY((SELECT ctid FROM {outbox_event} WHERE " CLAIMED " ORDER BY " CLAIMABLE
         " DESC LIMIT [?]::bigint) UNION ALL (SELECT ctid FROM {outbox_event} WHERE {status} IN ({DONE}, {DEAD}) ORDER "
-        "BY {done_at} DESC LIMIT [?]::bigint)))");
+        "BY {done_at} DESC LIMIT [?]::bigint) UNION ALL (SELECT ctid FROM " IN_ORDER " LIMIT [?]::bigint)))");
   f.ended_by = t("{status} IN ({DONE}, {DEAD}) AND coalesce({done_at}, " INSERTED_AT ") <= [?]::timestamptz");
 
 #define CHOSEN(conditions, lock)                                           \
@@ -203,6 +211,10 @@ std::string overview_of(in_layout const& t) {
                           .just_ended = "{outbox_event} WHERE {status} IN ({DONE}, {DEAD}) AND {done_at} > " LATER(3),
                           .last_ended = "(SELECT max({done_at}) FROM {outbox_event} WHERE {status} IN ({DONE}, "
                                         "{DEAD}) AND {done_at} IS NOT NULL)"}));
+}
+
+std::string blocked_of(in_layout const& t) {
+  return t(sql::blocked_text({.limit = "?1::bigint", .minute_ago = LATER(2), .inserted = INSERTED_AT}, IN_ORDER));
 }
 
 sql::pending_forms pending_forms() {
@@ -419,6 +431,7 @@ sql::dialect shared_statements(sql::layout const& table) {
         "failed, dead, erased, routes FROM {outbox_node} WHERE lease_until > " LATER(1) " ORDER BY incarnation");
   add_operator_statements(d, t);
   d.overview = overview_of(t);
+  d.blocked = blocked_of(t);
   d.waiting_types = t(sql::waiting_types_text(pending_forms()));
   d.owners = t(sql::owners_text(pending_forms()));
   add_filter_statements(d, table);

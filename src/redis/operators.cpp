@@ -265,6 +265,8 @@ spi::table_overview redis_store::overview(std::uint64_t limit) {
   o.last_ended = std::max(instant_of(a[7]), instant_of(a[8]));
   o.done_in_a_minute = capped(9);
   o.dead_in_a_minute = capped(10);
+  o.blocked = capped(11);
+  o.pending = std::min(o.pending + o.blocked, limit);
 
   // Adds up what a look says of rows, until there are no more or `limit` were looked at.
   auto const add_up = [&](auto&&... verb) {

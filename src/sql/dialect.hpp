@@ -78,6 +78,7 @@ struct dialect {
   std::string unblock_next_by_index, parked_keys_by_index;
 
   std::string overview;       ///< limit, now, a minute ago -> as `overview_text()` selects. Empty: there is none.
+  std::string blocked;        ///< limit, a minute ago -> as `blocked_text()` selects
   std::string event_types;    ///< -> event_type, aggregate_type, status, count, sorted
   std::string waiting_types;  ///< limit -> event_type, aggregate_type, status, count, sorted. Empty: not cheap here.
   std::string owners;         ///< limit, an instant -> as `owners_text()` selects. Empty: owners are in memory.

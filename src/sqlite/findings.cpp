@@ -176,29 +176,6 @@ void check_key_index(driver& d, checked_table const& t, all_findings& found) {
   });
 }
 
-void check_parked_keys(driver& d, checked_table const& t, spi::finding_limits const& limits, all_findings& found) {
-  check const here{found, "parked_keys", "The events behind a dead event of their key are not delivered."};
-  here.attempt([&] {
-    if (!is_keyed(d, t)) return here.passed("The table keeps no order per key.");
-    auto const rows = static_cast<std::int64_t>(std::min<std::size_t>(limits.rows, INT64_MAX));
-    d.execute(t.parked, {rows, sql::from_now{}}, [&](sql::row const& r) {
-      auto const keys = static_cast<std::uint64_t>(r.integer(0));
-      if (keys == 0) {
-        here.passed("No key is parked.");
-        return false;
-      }
-      auto const now = r.time(3);
-      auto const since = r.time(1);
-      auto const age = now && since ? std::chrono::floor<std::chrono::milliseconds>(*now - *since) : 0ms;
-      auto const id = std::string{r.text(2)};
-      here.warning(sql::counted(keys, "key") + (keys == 1 ? " is" : " are") + " parked, the first for " +
-                       sql::duration_text(std::max(age, 0ms)) + ", behind the dead event '" + id + "'.",
-                   "outbox errors --state dead\noutbox replay '" + id + "'\noutbox discard '" + id + "'");
-      return false;
-    });
-  });
-}
-
 }  // namespace
 
 std::string_view network_file_system(long type) noexcept {
@@ -225,7 +202,6 @@ all_findings findings_of(driver& d, checked_table const& t, spi::finding_limits 
   check_file_system(path, found);
   check_rights(path, found);
   sql::check_owners(d, {t.statements.owners, t.statements.nodes, t.table}, limits, found);
-  check_parked_keys(d, t, limits, found);
   return found;
 }
 

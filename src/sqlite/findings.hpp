@@ -16,7 +16,6 @@ struct checked_table {
   std::string const& table;
   std::string const& due;  ///< The look of a claim.
   sql::dialect const& statements;
-  std::string parked;  ///< `parked_statement()`.
 };
 
 /// Makes every check. Changes nothing. Throws `error` if the file cannot be read.

@@ -126,9 +126,7 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   std::vector<spi::finding> findings(spi::finding_limits const& limits) override {
     std::vector<spi::finding> found;
     with_reader([&](sql::connection&) {
-      found = findings_of(reader_.statements,
-                          {options_.table, row_by_row().due, statements(), parked_statement({.table = options_.table})},
-                          limits);
+      found = findings_of(reader_.statements, {options_.table, row_by_row().due, statements()}, limits);
     });
     return found;
   }

@@ -78,6 +78,10 @@ namespace {
   "({status} <> {DEAD} OR {blocked} IS NULL OR " KEY("") " IS NULL OR NOT EXISTS (SELECT 1 FROM {outbox_meta} " \
   "WHERE name = 'keyed' AND value = '1'))"
 
+// Pending rows in the order of their keys, blocked ones too.
+#define IN_ORDER \
+  "{outbox_event} WHERE " PENDING " AND " IN_LINE("") " AND " KEY("") " IS NOT NULL ORDER BY " KEY("") ", {seq}"
+
 #define INSERTED_AT "replace(coalesce({inserted_at}, {created_at}), 'T', ' ')"
 
 #define REVIVE(n)                                                          \
@@ -141,6 +145,10 @@ std::string overview_of(sql::layout const& table) {
        .just_ended = "{outbox_event} INDEXED BY {outbox_event_ended} WHERE {done_at} > ?3 AND {status} IN ({DONE}, "
                      "{DEAD})",
        .last_ended = "(SELECT max({done_at}) FROM {outbox_event} WHERE {done_at} IS NOT NULL)"}));
+}
+
+std::string blocked_of(sql::layout const& table) {
+  return table.text(sql::blocked_text({.limit = "?1", .minute_ago = "?2", .inserted = INSERTED_AT}, IN_ORDER));
 }
 
 sql::pending_forms pending_forms() {
@@ -268,6 +276,7 @@ sql::dialect shared_statements(sql::layout const& table) {
         "AND NOT EXISTS (SELECT 1 FROM {outbox_node} WHERE mode <> 'writer_only' AND lease_until > ?2) ORDER BY {seq} "
         "LIMIT ?3)");
   d.overview = overview_of(table);
+  d.blocked = blocked_of(table);
   d.waiting_types = t(sql::waiting_types_text(pending_forms()));
   d.owners = t(sql::owners_text(pending_forms()));
   add_filter_statements(d, table);
@@ -350,13 +359,6 @@ sql::row_statements row_statements(sql::layout const& table) {
   r.renew = t("UPDATE {outbox_event} SET {locked_at} = ?1, {lease_until} = ?2, " NO_NOTE("") "" OWNED(3, 4, 5));
   r.exists = t("SELECT 1 FROM {outbox_event} WHERE {event_id} = ?1 AND coalesce({locked_by}, '') = ?2");
   return r;
-}
-
-std::string parked_statement(sql::layout const& table) {
-  return table.text("SELECT count(DISTINCT k), min(ended), id, ?2 FROM (SELECT " KEY(
-      "") " AS k, " ENDED_AT
-          " AS ended, {event_id} AS id FROM {outbox_event} INDEXED BY {outbox_event_dead} WHERE {status} = "
-          "{DEAD} AND {blocked} IS NOT NULL AND " KEY("") " IS NOT NULL LIMIT ?1)");
 }
 
 foreign_row_statements foreign_statements(sql::layout const& table) {

@@ -19,8 +19,6 @@ struct foreign_row_statements {
 
 [[nodiscard]] OUTBOX_SQLITE_EXPORT sql::dialect shared_statements(sql::layout const& table);
 [[nodiscard]] OUTBOX_SQLITE_EXPORT sql::row_statements row_statements(sql::layout const& table);
-/// limit, now -> of so many DEAD rows that park a key: their keys, the first end, an id that goes with it, now
-[[nodiscard]] OUTBOX_SQLITE_EXPORT std::string parked_statement(sql::layout const& table);
 [[nodiscard]] OUTBOX_SQLITE_EXPORT foreign_row_statements foreign_statements(sql::layout const& table);
 
 }  // namespace outbox::inline v0::sqlite

@@ -739,12 +739,13 @@ option_list options_of(outbox::well_known_headers const& o) {
 }
 
 option_list options_of(outbox::route_options const& o) {
-  auto const& [name, timeout, retry, max_in_flight, max_batch] = o;
+  auto const& [name, timeout, retry, max_in_flight, max_batch, keeps_order] = o;
   return {{"name", unset(name.empty(), "the event type")},
           {"timeout", unset(!timeout, "the node's `listener_timeout`")},
           {"retry", unset(!retry, "the node's `retry`")},
           {"max_in_flight", unset(!max_in_flight, "no limit")},
-          {"max_batch", unset(!max_batch, "100 for `on_batch`")}};
+          {"max_batch", unset(!max_batch, "100 for `on_batch`")},
+          {"keeps_order", text(keeps_order)}};
 }
 
 option_list options_of(outbox::node_options const& o) {
@@ -781,6 +782,32 @@ option_list options_of(outbox::ordered_options const& o) {
           {"poll", nested(poll, "poll_options")},
           {"lease", nested(lease, "lease_options")},
           {"listener_timeout", text(listener_timeout)},
+          {"unroutable", text(unroutable)},
+          {"limits", nested(limits, "event_limits")},
+          {"stop_timeout", text(stop_timeout)},
+          {"stop_queued", text(stop_queued)},
+          {"log", text(log)},
+          {"metrics", unset(!metrics, "none")},
+          {"clock", unset(!clock, "the machine's clock")},
+          {"purge", unset(!purge, "nothing is purged")},
+          {"hook", unset(!hook, "none")},
+          {"interceptors", unset(interceptors.empty(), "none")}};
+}
+
+option_list options_of(outbox::keyed_options const& o) {
+  auto const& [store, listeners, workers, name, poll, retry, queue, lease, on_dead, listener_timeout, hot_path,
+               unroutable, limits, stop_timeout, stop_queued, log, metrics, clock, purge, hook, interceptors] = o;
+  return {{"store", unset(!store, "none")},
+          {"listeners", "none"},
+          {"workers", text(workers)},
+          {"name", unset(name.empty(), "the host name")},
+          {"poll", nested(poll, "poll_options")},
+          {"retry", nested(retry, "retry_policy")},
+          {"queue", nested(queue, "queue_options")},
+          {"lease", nested(lease, "lease_options")},
+          {"on_dead", on_dead == outbox::on_dead::park ? "park" : "skip"},
+          {"listener_timeout", text(listener_timeout)},
+          {"hot_path", text(hot_path)},
           {"unroutable", text(unroutable)},
           {"limits", nested(limits, "event_limits")},
           {"stop_timeout", text(stop_timeout)},
@@ -895,6 +922,7 @@ void expect_section(std::string const& section, std::string const& page = "refer
 TEST(Docs, OptionsAreCompleteAndHaveTheDefaultsOfTheHeaders) {
   expect_section<outbox::node_options>("node_options");
   expect_section<outbox::ordered_options>("ordered_options");
+  expect_section<outbox::keyed_options>("keyed_options");
   expect_section<outbox::writer_only_options>("writer_only_options");
   expect_section<outbox::poll_options>("poll_options");
   expect_section<outbox::queue_options>("queue_options");

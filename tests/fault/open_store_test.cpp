@@ -121,6 +121,17 @@ TEST(OpenStore, TellsTheSchemaAndMigrates) {
   EXPECT_THROW(static_cast<void>(schema_of("memory:")), error);
 }
 
+TEST(OpenStore, ATableIsPreparedForKeyedNodesAndNotMarked) {
+  temporary_directory const dir;
+  auto const url = "sqlite:" + (dir / "a.db");
+  EXPECT_EQ(migrate_store(url, true).change, migration::kind::created);
+  EXPECT_FALSE(open_store(url)->backend().settings().keyed);
+  EXPECT_FALSE(open_store(url, {.keyed = true})->backend().settings().keyed);
+  EXPECT_NO_THROW(static_cast<void>(open_store(url + "?keyed=1")));
+  EXPECT_THAT(refusal(url + "?keyed=yes"), ::testing::HasSubstr("keyed=yes, which is no number"));
+  EXPECT_EQ(migrate_store("memory:", true).change, migration::kind::nothing);
+}
+
 TEST(OpenStore, SaysWhatIsWrongWithTheUrl) {
   using ::testing::HasSubstr;
   EXPECT_THAT(refusal("shop.db"), HasSubstr("no scheme"));

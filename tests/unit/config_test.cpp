@@ -75,6 +75,83 @@ TEST(Config, MistakesOfAWebhookAreNamedWithTheirPlaceAndWithoutSecrets) {
       ElementsAre(HasSubstr("must be longer than the 31s that sink 'h' may take")));
 }
 
+constexpr char const* keyed_kafka = R"(mode = "keyed"
+[store]
+url = "memory:"
+[[routes]]
+event_type = "*"
+sink = "k"
+keeps_order = true
+[sinks.k]
+type = "kafka"
+bootstrap_servers = "h:1"
+)";
+
+TEST(Config, AKeyedTableHasItsOwnSettings) {
+  auto text = std::string{good};
+  text.replace(text.find("multi_node"), 10, "keyed");
+  auto const c = config::read(from("on_dead = \"skip\"\nworkers = 2\n" + text));
+  EXPECT_THAT(c.summary(), HasSubstr("on_dead = skip\n"));
+  EXPECT_THAT(problems("on_dead = \"stop\"\n" + text), ElementsAre(HasSubstr("on_dead is 'stop'")));
+  EXPECT_THAT(problems("on_dead = \"skip\"\n" + std::string{good}), ElementsAre(HasSubstr("unknown key 'on_dead'")));
+}
+
+TEST(Config, AKeyedTableMarksItsTableAndSkipsOrParksAsItSays) {
+  for (auto const* const on_dead : {"park", "skip"}) {
+    std::string const text = "mode = \"keyed\"\non_dead = \"" + std::string{on_dead} +
+                             "\"\nstore = {url = \"memory:\"}\n[[routes]]\nevent_type = \"t\"\nlistener = \"kill\"\n";
+    config_extras with{.listeners = {{"kill", [](delivery const&, completion answer) { answer(dead{"no"}); }}},
+                       .log = nullptr};
+    auto running = config::read(from(text), with).open(with);
+    auto& n = running.nodes.front().second;
+    auto const& table = running.stores.front().second;
+    n.start();
+    EXPECT_TRUE(table->backend().settings().keyed);
+    memory::transaction tx{*table};
+    n.writer().write(tx, "t", "1", {.id = "a", .ordering_key = "k"});
+    n.writer().write(tx, "u", "1", {.id = "none", .ordering_key = "l"});
+    tx.commit();
+    ASSERT_TRUE(eventually([&] { return table->inspect().find("a")->status == event_status::dead; }));
+    EXPECT_EQ(table->inspect().parked_keys(10).size(), std::string_view{on_dead} == "park" ? 1U : 0U);
+    EXPECT_TRUE(eventually([&] { return !table->inspect().find("none")->last_error.empty(); }));
+    EXPECT_EQ(table->inspect().find("none")->status, event_status::created) << "deferred: it would park its key";
+  }
+}
+
+TEST(Config, ARouteThatKeepsOrderNeedsASinkThatDoes) {
+  std::string const all = keyed_kafka;
+  auto const endless = all + "message_timeout = 0\n";
+  EXPECT_THAT(problems(endless), ElementsAre()) << "its route has no timeout unless it says so";
+  EXPECT_THAT(problems(all), ElementsAre(HasSubstr("relay.toml:7:1: routes[0].keeps_order needs message_timeout = 0 in "
+                                                   "[sinks.k]")));
+  auto const with = [&](std::string const& line) {
+    auto text = endless;
+    return text.insert(text.find("keeps_order"), line + "\n");
+  };
+  EXPECT_THAT(problems(with("key = \"{tenant}\"")), ElementsAre(HasSubstr("routes[0].key cannot be set beside")));
+  EXPECT_THAT(problems(with("partition = \"1\"")), ElementsAre(HasSubstr("routes[0].partition cannot be set beside")));
+  EXPECT_THAT(problems(with("timeout = \"1h\"")),
+              ElementsAre(HasSubstr("routes[0].timeout is 1h and must be 0, because sink 'k' never")));
+  EXPECT_THAT(problems(with("timeout = 0")), ElementsAre());
+  auto multi = endless;
+  multi.replace(multi.find("keyed"), 5, "multi_node");
+  EXPECT_THAT(problems(multi), ElementsAre(HasSubstr("routes[0].keeps_order is for mode = \"keyed\" only")));
+  auto lines = std::string{good};
+  lines.replace(lines.find("multi_node"), 10, "keyed");
+  lines.insert(lines.find("[sinks"), "keeps_order = true\n");
+  EXPECT_THAT(problems(lines), ElementsAre(HasSubstr("and 'out' does not")));
+  auto plain = endless;
+  plain.erase(plain.find("keeps_order"), 19);
+  EXPECT_THAT(problems(plain), ElementsAre()) << "a route without order may use the sink, too";
+}
+
+TEST(Config, AKeyedTableHasNoLayout) {
+  std::string const text =
+      "mode = \"keyed\"\n[store]\nurl = \"postgresql://db/shop\"\n[store.layout]\nprofile = \"polled_outbox\"\n"
+      "[[routes]]\nevent_type = \"*\"\nsink = \"out\"\n[sinks.out]\ntype = \"json_lines\"\n";
+  EXPECT_THAT(problems(text), ElementsAre(HasSubstr("store.layout is not for keyed")));
+}
+
 TEST(Config, AllMistakesAreSaidAtOnce) { EXPECT_EQ(problems("a = 1\nb = 2\n" + std::string{good}).size(), 2U); }
 
 TEST(Config, VariablesChangeAndAddSettings) {

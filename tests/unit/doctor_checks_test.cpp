@@ -52,5 +52,18 @@ TEST(DoctorChecks, AServerThatDoesNotTellItsTimeIsSkipped) {
   EXPECT_EQ(found.at(0).level, finding_level::skipped);
 }
 
+TEST(DoctorChecks, ParkedKeysAreNamedWithCommandsThatCanBeCopied) {
+  auto const parked = [](std::vector<outbox::parked_key> const& all) {
+    finding_list found;
+    check_keys(true, all, {}, instant{1000s}, found);
+    return found.at(1);
+  };
+  EXPECT_EQ(parked({}).level, finding_level::passed);
+  auto const f = parked({{"=b", "it's; $(reboot)", instant{400s}, 2}, {"=a", "young", instant{900s}, 1}});
+  EXPECT_EQ(f.level, finding_level::warning);
+  EXPECT_EQ(f.text, "2 keys are parked, and 3 events wait; the first is b behind event it's; $(reboot), for 10 min.");
+  EXPECT_THAT(f.fix, HasSubstr("outbox replay 'it'\\''s; $(reboot)'"));
+}
+
 }  // namespace
 }  // namespace outbox_tool

@@ -188,7 +188,10 @@ class held_sink final : public sink {
   }
   bool flush(steady_time) noexcept override { return true; }
   sink_health health() const override { return {}; }
-  std::chrono::milliseconds patience() const noexcept override { return 1s; }
+  std::chrono::milliseconds patience() const noexcept override {
+    return endless ? std::chrono::milliseconds::max() : 1s;
+  }
+  bool keeps_order() const noexcept override { return endless; }
 
   bool wait_for(std::size_t n) {
     return eventually([&] {
@@ -200,6 +203,13 @@ class held_sink final : public sink {
     std::lock_guard const lock{mutex};
     all[i].report(std::move(p));
   }
+  std::vector<std::string> ids() {
+    std::lock_guard const lock{mutex};
+    std::vector<std::string> found;
+    for (auto const& o : all) found.push_back(o.m.event.id());
+    return found;
+  }
+  bool endless = false;  ///< As a producer that never gives a message up.
   std::mutex mutex;
   std::deque<one> all;
 };
@@ -292,6 +302,85 @@ TEST_F(Publisher, ADeferralHoldsTheRouteForAsLongAsTheSinkSays) {
   EXPECT_EQ(to->all[1].m.event.id(), "c") << "b is of the kind that waits";
   EXPECT_EQ(store->inspect().find("b")->last_error, "") << "its row is not touched";
   to->report(1, {});
+}
+
+class KeyedPublisher : public ::testing::Test {
+ protected:
+  void start(route_options route) {
+    keyed_options o{.store = store, .log = nullptr};
+    o.workers = 1;
+    o.listener_timeout = 0ms;
+    o.stop_timeout = 0ms;  // some messages have no report
+    o.listeners.on_any(publish(to), std::move(route));
+    box.emplace(keyed(std::move(o)));
+    box->start();
+  }
+  // In one transaction.
+  void write(std::vector<std::string> const& ids, std::string const& key) {
+    memory::transaction tx{*store};
+    for (auto const& id : ids) box->writer().write(tx, "t", "1", {.id = id, .ordering_key = key});
+    tx.commit();
+  }
+
+  std::shared_ptr<held_sink> to = [] {
+    auto s = std::make_shared<held_sink>();
+    s->endless = true;
+    return s;
+  }();
+  std::shared_ptr<outbox::store> store = memory::open();
+  std::optional<node> box;
+};
+
+TEST_F(KeyedPublisher, ASinkThatKeepsOrderGetsSeveralEventsOfAKeyInOrder) {
+  start({.keeps_order = true});
+  std::vector<std::string> ids;
+  for (int i = 0; i < 20; ++i) ids.push_back("e" + std::to_string(i));
+  write(ids, "k");
+  ASSERT_TRUE(to->wait_for(20)) << "none has been reported";
+  EXPECT_EQ(to->ids(), ids);
+  for (std::size_t i = 20; i-- > 0;) to->report(i, {});
+  EXPECT_TRUE(eventually([&] { return store->inspect().counts().done == 20; }));
+}
+
+TEST_F(KeyedPublisher, OtherwiseTheNextEventOfAKeyWaitsForTheReport) {
+  start({});
+  write({"a", "b"}, "k");
+  write({"x"}, "other");
+  ASSERT_TRUE(to->wait_for(2));
+  EXPECT_THAT(to->ids(), ::testing::UnorderedElementsAre("a", "x"));
+  to->report(to->ids()[0] == "a" ? 0 : 1, {});
+  ASSERT_TRUE(to->wait_for(3));
+  EXPECT_EQ(to->ids()[2], "b");
+}
+
+TEST_F(KeyedPublisher, ASinkThatNeverGivesUpNeedsARouteWithoutATimeout) {
+  start({.timeout = 1h, .keeps_order = true});
+  write({"a"}, "k");
+  ASSERT_TRUE(eventually([&] { return !store->inspect().find("a")->last_error.empty(); }));
+  EXPECT_THAT(store->inspect().find("a")->last_error, HasSubstr("may have no timeout"));
+  EXPECT_EQ(store->inspect().find("a")->attempts, 0) << "it is not counted";
+}
+
+TEST(PublisherOptions, ARouteKeepsOrderOnlyIfItsSinkAndItsMessagesDo) {
+  auto const refused = [](bool endless, publish_options o, route_options route) -> std::string {
+    auto const to = std::make_shared<held_sink>();
+    to->endless = endless;
+    try {
+      listeners{}.on("t", publish(to, std::move(o)), route);
+      listeners{}.on("aggregate", "t", publish(to), route);
+      listeners{}.on_any(publish(to), route);
+    } catch (error const& e) {
+      EXPECT_EQ(e.code(), errc::invalid_option);
+      return std::string{e.field()} + ": " + e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refused(true, {}, {.keeps_order = true}), "");
+  EXPECT_EQ(refused(false, {}, {}), "");
+  EXPECT_EQ(refused(true, {.key = "{tenant}", .partition = "1"}, {}), "") << "no order was asked for";
+  EXPECT_THAT(refused(false, {}, {.keeps_order = true}), HasSubstr("the sink 'held' keeps no order"));
+  EXPECT_THAT(refused(true, {.key = "{tenant}"}, {.keeps_order = true}), ::testing::StartsWith("key: "));
+  EXPECT_THAT(refused(true, {.partition = "{tenant}"}, {.keeps_order = true}), ::testing::StartsWith("partition: "));
 }
 
 TEST(PublisherOptions, ANullSinkIsRefused) { EXPECT_THROW(static_cast<void>(publish(nullptr)), error); }

@@ -7,6 +7,7 @@
 #include "cli/filter_options.hpp"
 #include "cli/nearest.hpp"
 #include "cli/report.hpp"
+#include "cli/rows.hpp"
 #include "cli/shown_text.hpp"
 #include "cli/time_text.hpp"
 #include "cli/tool_error.hpp"
@@ -48,6 +49,18 @@ TEST_F(ToolText, WidthsAreThoseOfATerminal) {
   EXPECT_EQ(cut("abcdef", 4), "abc…");
   EXPECT_EQ(cut("漢字漢", 4), "漢…");
   EXPECT_EQ(cut("abc", 0), "");
+}
+
+TEST_F(ToolText, KeysAreShownAsTheyWereWritten) {
+  EXPECT_EQ(key_text("=k"), "k");
+  EXPECT_EQ(key_text("==k"), "=k");
+  EXPECT_EQ(key_text("5:order42"), "order/42");
+  EXPECT_EQ(key_text("1:ä1"), "ä/1") << "characters, not bytes";
+  EXPECT_EQ(key_text("5:a:b:c:d"), "a:b:c/:d");
+  EXPECT_EQ(key_text("10:__GLOBAL__42"), "/42");
+  EXPECT_EQ(key_text("9:short"), "short/") << "not a key of this library";
+  EXPECT_EQ(key_text(""), "");
+  EXPECT_EQ(key_text("7"), "7");
 }
 
 TEST_F(ToolText, DurationsHaveTwoUnitsAtMost) {

@@ -34,6 +34,17 @@ TEST_F(Verdict, AnEmptyTableIsHealthyWithAndWithoutNodes) {
   EXPECT_EQ(judged().what, level::healthy) << "nothing is to be delivered";
 }
 
+TEST_F(Verdict, AParkedKeyIsWrongHoweverManyDeadEventsAreAllowed) {
+  facts.keyed = true;
+  EXPECT_EQ(judged().what, level::healthy);
+  auto const at = facts.table.at;
+  facts.parked = {{"=young", "2", at - 1min, 3}, {"=old", "1", at - 10min, 1}, {"=unknown", "3", {}, 1}};
+  auto const v = judge(facts, {.dead = 100});
+  EXPECT_EQ(v.what, level::degraded);
+  EXPECT_EQ(v.sentence, "DEGRADED since 2030-01-31 02:50:00Z: 3 keys are parked behind dead events.");
+  EXPECT_EQ(first_parked(facts.parked).id, "1");
+}
+
 TEST_F(Verdict, WorkUnderWayIsHealthy) {
   wait(12, 300ms);
   facts.table.done_in_a_minute = 1204;

@@ -175,7 +175,7 @@ int run_bulk(bulk_options const& o, bulk_change const& what, narrowing const& na
     return o.fail_if_empty ? exit_nothing : exit_good;
   }
   if (o.dry_run) {
-    to.say("It would be " + p.text() + ". Nothing was changed.");
+    to.say("It would be " + p.text() + ". Nothing was changed." + (what.left.empty() ? "" : " " + what.left));
     if (to.chosen() == form::json) print(to, what, p, 0, 0);
     return exit_good;
   }
@@ -212,6 +212,7 @@ int run_bulk(bulk_options const& o, bulk_change const& what, narrowing const& na
         exit_partial, "it ended early: " + problem,
         number_text(changed) + " events were " + what.past + " and stay so. The same command goes on with the rest."};
   }
+  if (!stop.came() && changed < p.matched && !what.left.empty()) to.say(what.left);
   if (!stop.came()) return exit_good;
   to.warn("Interrupted: the same command goes on with the rest.");
   return exit_interrupted;

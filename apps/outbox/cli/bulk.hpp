@@ -32,6 +32,9 @@ struct bulk_change {
 
   /// Changes up to so many rows that match. Returns the number.
   std::function<std::size_t(outbox::spi::store&, outbox::event_filter const&, std::size_t)> change;
+
+  /// Why rows that match may be left, for people. Empty: none is.
+  std::string left{};
 };
 
 /// Narrows what the options say to the rows that the change is about, from when it begins.

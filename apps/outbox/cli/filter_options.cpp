@@ -46,6 +46,7 @@ void filter_options::add_to(CLI::App& verb, bool with_ids) {
       ->type_name("TYPE[/ID]")
       ->group("Which events");
   verb.add_option("--tenant", tenant, "of this tenant")->type_name("TENANT")->group("Which events");
+  verb.add_option("--key", key, "of this ordering key")->type_name("KEY")->group("Which events");
   verb.add_option("--older-than", older_than, "written at least this long ago: 15min, 2h, 7d")
       ->type_name("TIME")
       ->group("Which events");
@@ -55,8 +56,8 @@ void filter_options::add_to(CLI::App& verb, bool with_ids) {
 }
 
 bool filter_options::empty() const noexcept {
-  return ids.empty() && states.empty() && type.empty() && aggregate.empty() && tenant.empty() && older_than.empty() &&
-         younger_than.empty();
+  return ids.empty() && states.empty() && type.empty() && aggregate.empty() && tenant.empty() && key.empty() &&
+         older_than.empty() && younger_than.empty();
 }
 
 outbox::event_filter filter_options::filter() const {
@@ -66,6 +67,7 @@ outbox::event_filter filter_options::filter() const {
       if (std::ranges::find(f.statuses, s) == f.statuses.end()) f.statuses.push_back(s);
     }
   }
+  if (!key.empty()) f.key = "=" + key;  // as spi::key_of() writes it
   auto const slash = std::min(aggregate.find('/'), aggregate.size());
   f.aggregate_type = aggregate.substr(0, slash);
   if (slash < aggregate.size()) f.aggregate_id = aggregate.substr(slash + 1);
@@ -89,6 +91,7 @@ std::string filter_options::words() const {
   add("type", type);
   add("aggregate", aggregate);
   add("tenant", tenant);
+  add("key", key);
   add("older_than", older_than);
   add("younger_than", younger_than);
   return text.empty() ? "everything" : text;

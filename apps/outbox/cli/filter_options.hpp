@@ -20,7 +20,7 @@ inline constexpr std::uint64_t most_rows = 100'000;
 
 struct filter_options {
   std::vector<std::string> ids{}, states{};
-  std::string type{}, aggregate{}, tenant{}, older_than{}, younger_than{};
+  std::string type{}, aggregate{}, tenant{}, key{}, older_than{}, younger_than{};
 
   /// Adds the options, and if asked the positional ids.
   void add_to(CLI::App& verb, bool with_ids);

@@ -113,7 +113,9 @@ ordered_json facts::json() const {
 
 void facts::print(console& to) const {
   std::size_t width = 0;
-  for (auto const& f : facts_) width = std::max(width, width_of(f.title));
+  for (auto const& f : facts_) {
+    if (!f.value.text.empty()) width = std::max(width, width_of(f.title));
+  }
   for (auto const& f : facts_) {
     if (to.chosen() == form::plain) {
       to.out(f.key + "\t" + plain_text(f.value.value) + "\n");

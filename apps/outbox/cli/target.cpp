@@ -118,8 +118,8 @@ outbox::schema_state target::schema() const {
   return config_ ? config_->schema_of_table(options_.table) : outbox::schema_of(options_.db);
 }
 
-outbox::migration target::migrate() const {
-  return config_ ? config_->migrate_table(options_.table) : outbox::migrate_store(options_.db);
+outbox::migration target::migrate(bool keyed) const {
+  return config_ ? config_->migrate_table(options_.table, keyed) : outbox::migrate_store(options_.db, keyed);
 }
 
 }  // namespace outbox_tool

@@ -56,7 +56,8 @@ class target {
   [[nodiscard]] std::shared_ptr<outbox::store> open(access a) const;
 
   [[nodiscard]] outbox::schema_state schema() const;
-  [[nodiscard]] outbox::migration migrate() const;
+  /// With `keyed` the table is prepared for keyed nodes, too.
+  [[nodiscard]] outbox::migration migrate(bool keyed) const;
 
  private:
   [[nodiscard]] std::shared_ptr<outbox::store> try_open(access a) const;

@@ -17,7 +17,7 @@ struct migrate_options {
   target_options table;
   output_options output;
   std::string action = "up";
-  bool sql = false;
+  bool sql = false, keyed = false;
 };
 
 std::string name_of(schema_state::kind k) {
@@ -84,8 +84,8 @@ int print_status(console& to, target const& from, schema_state const& s) {
   return exit_schema;
 }
 
-int migrate_up(console& to, target const& from) {
-  auto const m = from.migrate();
+int migrate_up(console& to, target const& from, bool keyed) {
+  auto const m = from.migrate(keyed);
   for (auto const& w : m.warnings) to.warn(w);
   if (to.chosen() == form::json) {
     to.document(nlohmann::ordered_json{{"change", name_of(m.change)}, {"warnings", m.warnings}});
@@ -99,8 +99,9 @@ int migrate_up(console& to, target const& from) {
 int run(migrate_options const& o) {
   console to{o.output};
   target const from{o.table};
+  if (o.keyed && (o.sql || o.action != "up")) refuse("--keyed is for `migrate up`");
   if (o.sql) return print_sql(to, from.schema());
-  return o.action == "status" ? print_status(to, from, from.schema()) : migrate_up(to, from);
+  return o.action == "status" ? print_status(to, from, from.schema()) : migrate_up(to, from, o.keyed);
 }
 
 }  // namespace
@@ -114,8 +115,11 @@ void add_migrate(command_tree& tree) {
            "`up` creates the table and its companions, upgrades an older schema, or adopts a table that was made "
            "by the plain outbox DDL, with its rows. Programs may write meanwhile. `status` only looks. With "
            "--sql it changes nothing and prints the SQL, for a person who runs it. On Redis `up` creates the outbox, "
-           "and there is no SQL.",
+           "and there is no SQL.\n\nWith --keyed it also makes what keyed nodes need, such as an index, and does not "
+           "mark the table: nodes of other modes go on. The first keyed node marks it.",
        .examples = {{"outbox migrate up --db postgresql://owner@db1/shop", "create or upgrade"},
+                    {"outbox migrate up --keyed --db postgresql://owner@db1/shop",
+                     "before the first keyed node starts"},
                     {"outbox migrate status --db sqlite:shop.db", "which schema is there?"},
                     {"outbox migrate --sql --db mysql://owner@db1/shop > schema.sql", "for review"}},
        .status = "0 success, or the schema is current; 5 status: it is not."},
@@ -124,6 +128,7 @@ void add_migrate(command_tree& tree) {
       ->type_name("[up|status]")
       ->check(CLI::IsMember({"up", "status"}).description(""));
   verb.add_flag("--sql", o->sql, "print the SQL that is missing, and change nothing");
+  verb.add_flag("--keyed", o->keyed, "also make what keyed nodes need, such as an index");
   o->table.add_to(verb);
   o->output.add_to(verb);
 }

@@ -35,8 +35,8 @@ std::string hexadecimal(std::string_view bytes) {
   return text;
 }
 
-ordered_json json_of(outbox::row_view const& r, outbox::instant now) {
-  auto j = event_facts(r, now).json();
+ordered_json json_of(outbox::row_view const& r, outbox::instant now, bool keyed) {
+  auto j = event_facts(r, now, keyed).json();
   auto headers = ordered_json::object();
   for (auto const& [name, value] : r.event.headers()) headers[name] = value;
   j["headers"] = std::move(headers);
@@ -46,8 +46,8 @@ ordered_json json_of(outbox::row_view const& r, outbox::instant now) {
   return j;
 }
 
-void print_pretty(console& to, outbox::row_view const& r, outbox::instant now) {
-  event_facts(r, now).print(to);
+void print_pretty(console& to, outbox::row_view const& r, outbox::instant now, bool keyed) {
+  event_facts(r, now, keyed).print(to);
   if (!r.event.headers().empty()) {
     to.out("\nHeaders\n");
     for (auto const& [name, value] : r.event.headers()) to.out("  " + shown(name) + ": " + shown(value) + "\n");
@@ -71,6 +71,7 @@ int run(show_options const& o) {
   target const from{o.table};
   auto const s = from.open(access::read);
   auto const now = s->now();
+  bool const keyed = s->capabilities().keys && s->backend().settings().keyed;
   int status = exit_good;
   bool first = true;
   for (auto const& id : o.ids) {
@@ -83,13 +84,13 @@ int run(show_options const& o) {
     if (o.payload_only) {
       print_payload(to, *r);
     } else if (to.chosen() == form::json) {
-      to.document(json_of(*r, now));
+      to.document(json_of(*r, now, keyed));
     } else if (to.chosen() == form::plain) {
-      event_facts(*r, now).print(to);
+      event_facts(*r, now, keyed).print(to);
       to.out("payload\t" + (is_text(r->event) ? shown(r->event.payload()) : hexadecimal(r->event.payload())) + "\n");
     } else {
       if (!first) to.out("\n");
-      print_pretty(to, *r, now);
+      print_pretty(to, *r, now, keyed);
     }
     first = false;
   }

@@ -7,6 +7,7 @@
 #include "cli/console.hpp"
 #include "cli/filter_options.hpp"
 #include "cli/report.hpp"
+#include "cli/rows.hpp"
 #include "cli/signals.hpp"
 #include "cli/target.hpp"
 #include "cli/time_text.hpp"
@@ -47,8 +48,22 @@ evidence gather(outbox::store& s) {
     e.table.dead = b.count({.statuses = {event_status::dead}}, most_rows);
   }
   e.nodes = s.inspect().nodes();
-  e.pauses = b.settings().pauses;
+  auto settings = b.settings();
+  e.pauses = std::move(settings.pauses);
+  e.keyed = can.keys && settings.keyed;
+  if (e.keyed) e.parked = b.parked_keys(most_parked);
   return e;
+}
+
+// Which key was parked first, since when, and behind which event.
+void add_parked(facts& f, evidence const& e) {
+  auto const n = e.parked.size();
+  f.add("parked_keys", "parked keys",
+        e.keyed ? count_cell(n, most_parked, n > 0 ? look::bad : look::normal) : cell{"", n});
+  auto const first = n > 0 ? first_parked(e.parked) : outbox::parked_key{};
+  f.add("parked_since", "  since", age_cell(first.since, e.table.at));
+  f.add("parked_key", "  the first", text_cell(key_text(first.key)));
+  f.add("parked_behind", "  behind event", text_cell(first.id));
 }
 
 facts facts_of(evidence const& e, verdict const& v) {
@@ -60,7 +75,10 @@ facts facts_of(evidence const& e, verdict const& v) {
   f.add("held", "  held by nodes", count(t.held));
   f.add("retrying", "  tried before", count(t.retrying, t.retrying > 0 ? look::warning : look::normal));
   f.add("delayed", "  delayed", count(t.delayed));
+  f.add("keyed", "", {"", e.keyed});
+  f.add("blocked", "  behind others of their key", e.keyed ? count(t.blocked) : cell{"", t.blocked});
   f.add("dead", "dead", count(t.dead, t.dead > 0 ? look::bad : look::normal));
+  add_parked(f, e);
   auto const age = [&](std::optional<outbox::instant> since) -> cell {
     if (!since) return {};
     auto const seconds = std::chrono::duration<double>{t.at - *since}.count();

@@ -23,6 +23,10 @@ struct options {
   /// How long a message may take to be stored, retries of the producer included. Then it is unavailable, or unsure if
   /// it may have been stored. Default 30 s. 1 s … 15 min. The timeout of a route that publishes must be 5 s longer at
   /// least.
+  ///
+  /// 0: without end. Messages of one key then keep their order whatever the brokers do, because none is overtaken when
+  /// its time is up: routes with `keeps_order` need it. The route may have no timeout then. While the brokers are away
+  /// its events wait in the node, which renews their leases.
   std::chrono::milliseconds message_timeout{30'000};
 
   /// Properties of librdkafka, as in {"compression.type", "zstd"}. Default: none beyond ours. Refused, because they

@@ -236,8 +236,8 @@ struct event_type_counts {
 };
 
 /// The state of a table in figures that its indexes give, so that it costs the same on a small and on a large one.
-/// Every count stops at `limit`; a count that has reached it means "this many or more". Rows that wait for another row
-/// of their key are not counted.
+/// Every count stops at `limit`; a count that has reached it means "this many or more". A row that waits for another
+/// row of its key is pending and blocked, and in none of the other counts of pending rows.
 struct table_overview {
   instant at{};                ///< When it was read, by the store's clock.
   std::uint64_t limit = 0;     ///< Where counts stop.
@@ -246,6 +246,7 @@ struct table_overview {
   std::uint64_t held = 0;      ///< Owned by a node whose lease runs.
   std::uint64_t delayed = 0;   ///< NEW, without an owner and not due yet: delayed by the writer or deferred.
   std::uint64_t due = 0;       ///< Could be claimed now.
+  std::uint64_t blocked = 0;   ///< Waits for another row of its key.
   std::uint64_t dead = 0;      ///< DEAD.
 
   /// Since when the first due row could have been claimed. Empty: none is due.

@@ -67,8 +67,8 @@ function verbs.waiting(rank, count)
     local r = redis.call('HMGET', row_of(id_of(m)), 'status', 'available_at', 'inserted_at', 'blocked')
     local available, inserted = tonumber(r[2]) or now, tonumber(r[3]) or now
     local tried = r[1] == 'RETRY'
-    if r[1] and r[4] ~= '1' and (tried or available <= now) then
-      local from = tried and inserted or math.max(inserted, available)
+    if r[1] and (tried or r[4] == '1' or available <= now) then
+      local from = (tried or r[4] == '1') and inserted or math.max(inserted, available)
       since = math.min(since or from, from)
       if from == inserted then return {text(since), 1} end
     end
@@ -87,10 +87,9 @@ function verbs.grown(set, passed, count)
     rows = redis.call('ZREVRANGEBYSCORE', p .. set, '+inf', '(' .. text(minute_ago), 'LIMIT', passed, count)
   end
   for i, m in ipairs(rows) do
-    local r = redis.call('HMGET', row_of(id_of(m)), 'inserted_at', 'blocked')
-    local young = (tonumber(r[1]) or now) > minute_ago
+    local young = (tonumber(redis.call('HGET', row_of(id_of(m)), 'inserted_at') or nil) or now) > minute_ago
     if set == 'open' and not young then return {n, i - 1} end
-    if set == 'open' and r[2] ~= '1' then n = n + 1 end
+    if set == 'open' then n = n + 1 end
     if set ~= 'open' and not young then n = n - 1 end
   end
   return {n, #rows}

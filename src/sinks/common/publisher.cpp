@@ -1,12 +1,14 @@
 // The listener that publishes, and what a report of its sink means to the node.
 #include <mutex>
 #include <outbox/error.hpp>
+#include <outbox/listener.hpp>
 #include <outbox/sink.hpp>
 
 namespace outbox::inline v0 {
 
 detail::report_slot::~report_slot() = default;
 sink::~sink() = default;
+bool sink::keeps_order() const noexcept { return false; }
 
 void publish_report::operator()(published p) noexcept {
   if (auto const slot = std::move(slot_)) slot->report(std::move(p));
@@ -102,9 +104,14 @@ std::shared_ptr<sink> not_null(std::shared_ptr<sink> s) {
 
 struct publisher::state {
   state(std::shared_ptr<sink> s, publish_options o)
-      : to{not_null(std::move(s))}, rules{std::move(o)}, means{std::make_shared<verdicts>(std::string{to->name()})} {}
+      : to{not_null(std::move(s))},
+        own_key{!o.key.empty()},
+        own_partition{!o.partition.empty()},
+        rules{std::move(o)},
+        means{std::make_shared<verdicts>(std::string{to->name()})} {}
 
   std::shared_ptr<sink> const to;
+  bool const own_key, own_partition;  ///< The route says what the key or the partition of a message is.
   envelope const rules;
   std::shared_ptr<verdicts> const means;
 };
@@ -112,17 +119,44 @@ struct publisher::state {
 publisher::publisher(std::shared_ptr<sink> to, publish_options options)
     : state_{std::make_shared<state>(std::move(to), std::move(options))} {}
 
+// By default all events of a key have the same key in the broker, too.
+void publisher::check(route_options const& route) const {
+  if (!route.keeps_order) return;
+  auto const refuse = [](char const* field, std::string const& problem) {
+    throw error::about(errc::invalid_option, field, problem);
+  };
+  std::string const name{state_->to->name()};
+  if (!state_->to->keeps_order()) refuse("keeps_order", "is set, and the sink '" + name + "' keeps no order");
+  constexpr char const* shared = "cannot be set beside keeps_order: all messages of a key must share a partition";
+  if (state_->own_key) refuse("key", shared);
+  if (state_->own_partition) refuse("partition", shared);
+}
+
 // A report that came after the timeout of the call would be ignored, and the message sent again.
 void publisher::operator()(delivery const& d, completion answer) const {
   auto const now = std::chrono::steady_clock::now();
+  if (state_->to->patience() == milliseconds::max()) return without_limit(d, std::move(answer));
   if (d.deadline != steady_time::max() && d.deadline - now < state_->to->patience()) {
     return answer(state_->means->unavailable("the route's timeout must be longer than the " +
                                              std::to_string(state_->to->patience().count()) +
                                              " ms that a message may take to be stored"));
   }
+  hand_over(d, std::move(answer), d.deadline - state_->to->patience());
+}
+
+// The message itself is never given up. That the sink has no room for it is, so that its worker is free again.
+void publisher::without_limit(delivery const& d, completion answer) const {
+  if (d.deadline != steady_time::max()) {
+    return answer(state_->means->unavailable("the route may have no timeout: the sink never gives a message up"));
+  }
+  constexpr std::chrono::seconds longest_wait{30};
+  hand_over(d, std::move(answer), std::chrono::steady_clock::now() + longest_wait);
+}
+
+void publisher::hand_over(delivery const& d, completion answer, steady_time give_up) const {
   auto m = state_->rules.make(d.event);
   publish_report report{std::make_unique<answer_from_report>(state_->means, std::move(answer))};
-  state_->to->publish(std::move(m), std::move(report), d.deadline - state_->to->patience());
+  state_->to->publish(std::move(m), std::move(report), give_up);
 }
 
 publisher publish(std::shared_ptr<sink> to, publish_options options) { return {std::move(to), std::move(options)}; }

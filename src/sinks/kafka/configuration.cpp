@@ -39,6 +39,17 @@ void check(std::string const& name, std::string const& value) {
          "cannot be set" + (g->allowed.empty() ? "" : " to '" + value + "'") + ": " + std::string{g->why});
 }
 
+/// With a limit, or spread over partitions, a message is overtaken by later ones of its key.
+void check_order(std::string const& name, std::string const& value) {
+  if (name == "retries" || name == "message.send.max.retries") {
+    refuse("properties." + name, "cannot be set beside message_timeout = 0: a message that is given up is overtaken");
+  }
+  if (name == "partitioner" && value == "random") {
+    refuse("properties.partitioner",
+           "cannot be set to 'random' beside message_timeout = 0: all messages of a key must share a partition");
+  }
+}
+
 void set(rd_kafka_conf_t* c, std::string const& field, std::string const& name, std::string const& value) {
   char problem[512];
   if (rd_kafka_conf_set(c, name.c_str(), value.c_str(), problem, sizeof problem) == RD_KAFKA_CONF_OK) return;
@@ -51,8 +62,9 @@ void set(rd_kafka_conf_t* c, std::string const& field, std::string const& name, 
 
 configuration configuration_of(options const& o) {
   if (o.bootstrap_servers.empty()) refuse("bootstrap_servers", "is empty: write host:port");
-  if (o.message_timeout < milliseconds{1000} || o.message_timeout > std::chrono::minutes{15}) {
-    refuse("message_timeout", "must be 1 s to 15 min");
+  bool const endless = o.message_timeout == milliseconds{0};
+  if (!endless && (o.message_timeout < milliseconds{1000} || o.message_timeout > std::chrono::minutes{15})) {
+    refuse("message_timeout", "must be 1 s to 15 min, or 0: without end");
   }
   configuration c{rd_kafka_conf_new()};
   auto const ours = [&](char const* name, std::string const& value) { set(c.get(), name, name, value); };
@@ -63,6 +75,7 @@ configuration configuration_of(options const& o) {
   ours("client.id", "outbox");
   for (auto const& [name, value] : o.properties) {
     check(name, value);
+    if (endless) check_order(name, value);
     set(c.get(), "properties." + name, name, value);
   }
   set(c.get(), "bootstrap_servers", "bootstrap.servers", o.bootstrap_servers);

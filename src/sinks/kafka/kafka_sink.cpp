@@ -36,7 +36,11 @@ class kafka_sink final : public sink, private producer_observer {
   ~kafka_sink() override = default;
 
   [[nodiscard]] std::string_view name() const noexcept override { return options_.name; }
-  [[nodiscard]] milliseconds patience() const noexcept override { return options_.message_timeout + grace; }
+  [[nodiscard]] milliseconds patience() const noexcept override {
+    return keeps_order() ? milliseconds::max() : options_.message_timeout + grace;
+  }
+  // A message that times out in the queue of the producer is overtaken by those behind it.
+  [[nodiscard]] bool keeps_order() const noexcept override { return options_.message_timeout.count() == 0; }
   void publish(message m, publish_report report, steady_time give_up) noexcept override;
   bool flush(steady_time deadline) noexcept override;
   [[nodiscard]] sink_health health() const override;

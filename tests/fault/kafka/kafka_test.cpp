@@ -407,6 +407,33 @@ TEST(KafkaOptions, WhatWouldWeakenAPromiseIsRefusedByName) {
   EXPECT_THROW(kafka::check({.bootstrap_servers = "x:1", .message_timeout = 10ms}), error);
 }
 
+TEST(KafkaOptions, WithoutATimeoutASinkKeepsOrder) {
+  kafka::options o{.bootstrap_servers = "127.0.0.1:1", .message_timeout = 0ms, .log = nullptr};
+  EXPECT_TRUE(kafka::open(o)->keeps_order());
+  EXPECT_EQ(kafka::open(o)->patience(), std::chrono::milliseconds::max());
+  o.message_timeout = 30s;
+  EXPECT_FALSE(kafka::open(o)->keeps_order());
+  EXPECT_EQ(kafka::open(o)->patience(), 34s);
+}
+
+TEST(KafkaOptions, WhatReordersIsRefusedWithoutATimeout) {
+  for (auto const& [name, value] : std::map<std::string, std::string>{
+           {"retries", "3"}, {"message.send.max.retries", "3"}, {"partitioner", "random"}}) {
+    kafka::options o{.bootstrap_servers = "x:1", .properties = {{name, value}}};
+    EXPECT_NO_THROW(kafka::check(o)) << name << ": it promises no order";
+    o.message_timeout = 0ms;
+    try {
+      kafka::check(o);
+      ADD_FAILURE() << name << " was taken";
+    } catch (error const& e) {
+      EXPECT_EQ(e.field(), "properties." + name);
+      EXPECT_THAT(e.what(), HasSubstr("message_timeout = 0"));
+    }
+  }
+  EXPECT_NO_THROW(
+      kafka::check({.bootstrap_servers = "x:1", .message_timeout = 0ms, .properties = {{"partitioner", "murmur2"}}}));
+}
+
 // A node and a cluster that fails now and then: nothing is lost, and nothing is there twice.
 TEST_F(Kafka, I1_EventsSurviveErrorsOfTheCluster) {
   constexpr int events = 50'000;

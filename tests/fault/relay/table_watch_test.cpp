@@ -25,7 +25,12 @@ class watched_table final : public spi::forwarding_store {
     if (on_read) on_read();
     return {.pending = reads};
   }
+  std::vector<parked_key> parked_keys(std::size_t limit) override {
+    looks += limit;
+    return std::vector<parked_key>(3);
+  }
   std::function<void()> on_read;
+  std::atomic<std::size_t> looks = 0;
   std::atomic<std::uint64_t> reads = 0;
   std::uint64_t last_limit = 0;
 };
@@ -74,6 +79,19 @@ TEST_F(TableWatch, ATableThatFailsIsDownUntilItAnswersAgain) {
   s = scrape(w);
   EXPECT_EQ(s.up, true);
   EXPECT_TRUE(s.overview);
+}
+
+TEST_F(TableWatch, ParkedKeysAreCountedOnAKeyedTable) {
+  table_watch w{table, clock};
+  EXPECT_EQ(scrape(w).parked, 0U) << "the table is not keyed, and is not asked for any";
+  EXPECT_EQ(table->looks, 0U);
+  table->set_keyed(true);
+  time = time.load() + table_watch::pause;
+  EXPECT_EQ(scrape(w).parked, 3U);
+  EXPECT_EQ(table->looks, table_watch::most_parked);
+  table->on_read = [] { throw error{errc::unavailable, "away"}; };
+  time = time.load() + table_watch::pause;
+  EXPECT_FALSE(scrape(w).parked) << "old figures would look as if they were known";
 }
 
 TEST_F(TableWatch, AScrapeDoesNotWaitForATableThatHangs) {

@@ -107,32 +107,6 @@ TEST_F(SqliteDoctor, ATableWithAnOrderPerKeyNeedsItsIndex) {
   EXPECT_EQ(found("keyed_index").level, finding_level::passed);
 }
 
-TEST_F(SqliteDoctor, ParkedKeysAreCountedFromTheFirst) {
-  auto const put = [&](std::string const& id, std::string const& key, std::string const& status,
-                       std::string const& ended) {
-    sqlite::connection{path}.execute(
-        "INSERT INTO outbox_event (event_id, event_type, payload, status, available_at, created_at, done_at, "
-        "ordering_key) VALUES (?, 't', '1', ?, '2020-01-01 00:00:00.000000', '2020-01-01 00:00:00.000000', ?, ?)",
-        id, status, ended, key);
-  };
-  put("a", "k", "3", "2021-01-02 00:00:00.000000");
-  put("b", "k", "3", "2021-01-01 00:00:00.000000");
-  put("x", "l", "3", "2021-01-03 00:00:00.000000");
-  put("y", "m", "0", "2020-01-03 00:00:00.000000");
-  put("none", "", "3", "2020-01-03 00:00:00.000000");
-  EXPECT_EQ(found("parked_keys").level, finding_level::passed) << "the table keeps no order";
-  store->backend().set_keyed(true);
-  auto const f = found("parked_keys");
-  EXPECT_EQ(f.level, finding_level::warning);
-  EXPECT_THAT(f.text, HasSubstr("2 keys are parked, the first for "));
-  EXPECT_THAT(f.text, HasSubstr("'b'"));
-  EXPECT_THAT(f.fix, HasSubstr("outbox discard 'b'"));
-  store->backend().discard({.key = "=k"}, 10);
-  EXPECT_THAT(found("parked_keys").text, HasSubstr("1 key is parked"));
-  store->backend().discard({}, 10);
-  EXPECT_EQ(found("parked_keys").level, finding_level::passed);
-}
-
 TEST_F(SqliteDoctor, AMissingColumnIsAProblem) {
   run("ALTER TABLE outbox_node DROP COLUMN erased");
   auto const f = found("schema_columns");

@@ -198,11 +198,13 @@ TYPED_TEST(Grants, AnOperatorRunsTheVerbsThatChangeAndCannotEraseTheAudit) {
   auto const user = this->user_with("operator");
   for (auto const& arguments : std::vector<std::vector<std::string>>{{"list"},
                                                                      {"show", "dead"},
+                                                                     {"discard", "dead", "--yes"},
                                                                      {"replay", "dead", "--yes"},
                                                                      {"cancel", "new", "--yes", "--reason", "r"},
                                                                      {"purge", "purged", "--yes"},
                                                                      {"pause", "t"},
                                                                      {"resume", "t"},
+                                                                     {"unkey", "--yes"},
                                                                      {"audit"}}) {
     auto const r = this->run_as(user, arguments);
     EXPECT_EQ(r.status, 0) << arguments.front() << ": " << r.err;
@@ -233,8 +235,12 @@ TYPED_TEST(Grants, AReaderRunsTheVerbsThatReadAndTheServerRefusesItsChanges) {
   }
   EXPECT_EQ(this->run_as(user, {"status"}).status, 1) << "an event is dead, and no node is there";
   EXPECT_NO_THROW(static_cast<void>(this->open_as(user)->backend().findings())) << "what doctor looks at";
-  for (auto const& arguments : std::vector<std::vector<std::string>>{
-           {"replay", "dead", "--yes"}, {"cancel", "new", "--yes"}, {"purge", "done", "--yes"}, {"pause", "t"}}) {
+  for (auto const& arguments : std::vector<std::vector<std::string>>{{"discard", "dead", "--yes"},
+                                                                     {"unkey", "--yes"},
+                                                                     {"replay", "dead", "--yes"},
+                                                                     {"cancel", "new", "--yes"},
+                                                                     {"purge", "done", "--yes"},
+                                                                     {"pause", "t"}}) {
     auto const r = this->run_as(user, arguments);
     EXPECT_THAT(r.status, ::testing::AnyOf(6, 7)) << arguments.front() << ": " << r.err;
     EXPECT_THAT(r.err, HasSubstr("denied")) << arguments.front();

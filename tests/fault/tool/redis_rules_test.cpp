@@ -344,19 +344,25 @@ TEST_F(RedisRules, TheVerbsOfTheToolWorkAsAnOperatorAndAsAReader) {
   }
   EXPECT_EQ(run_as("r", {"status"}).status, 1) << "an event is dead, and no node is there";
   EXPECT_THAT(run_as("r", {"doctor", "--json", "--verbose"}).out, Not(HasSubstr("NOPERM")));
-  for (auto const& arguments : std::vector<std::vector<std::string>>{
-           {"replay", "dead", "--yes"}, {"cancel", "a", "--yes"}, {"purge", "done", "--yes"}, {"pause", "t"}}) {
+  for (auto const& arguments : std::vector<std::vector<std::string>>{{"discard", "dead", "--yes"},
+                                                                     {"unkey", "--yes"},
+                                                                     {"replay", "dead", "--yes"},
+                                                                     {"cancel", "a", "--yes"},
+                                                                     {"purge", "done", "--yes"},
+                                                                     {"pause", "t"}}) {
     auto const r = run_as("r", arguments);
     EXPECT_EQ(r.status, 6) << arguments.front() << ": " << r.err;
   }
   EXPECT_EQ(admin->inspect().find("dead")->status, event_status::dead);
   make_user("o", rules_of("operator"));
   for (auto const& arguments : std::vector<std::vector<std::string>>{{"list"},
+                                                                     {"discard", "dead", "--yes"},
                                                                      {"replay", "dead", "--yes"},
                                                                      {"cancel", "a", "--yes", "--reason", "r"},
                                                                      {"purge", "done", "--yes"},
                                                                      {"pause", "t"},
                                                                      {"resume", "t"},
+                                                                     {"unkey", "--yes"},
                                                                      {"audit"}}) {
     auto const r = run_as("o", arguments);
     EXPECT_EQ(r.status, 0) << arguments.front() << ": " << r.err;

@@ -125,6 +125,19 @@ class tool_on_redis {
     return all;
   }
 
+  /// As a keyed claim notes that a row waits for another one.
+  void block(std::string const& id) {
+    command("EVAL", R"lua(
+      local p, row = KEYS[1], KEYS[1] .. 'event:' .. ARGV[1]
+      local m = string.format('%016d', tonumber(redis.call('HGET', row, 'seq'))) .. ARGV[1]
+      redis.call('HSET', row, 'blocked', '1')
+      redis.call('ZREM', p .. 'due', m)
+      redis.call('ZREM', p .. 'leased', m)
+      redis.call('ZADD', p .. 'blocked', string.sub(m, 1, 16), m)
+      return 1)lua",
+            1, key(""), id);
+  }
+
   template <class F>
   void transact(F&& f) {
     redis::transaction tx{connection_};

@@ -84,6 +84,18 @@ OUTBOX_CONTRACT_CASE(Filter, TheNewestRowsBoundWhatIsRead) {
   EXPECT_EQ(this->row("d").status, event_status::dead);
 }
 
+OUTBOX_CONTRACT_CASE(Filter, TheNewestRowsMayBeBlocked) {
+  auto const can = this->s().capabilities();
+  if (!can.overview || !can.keys) GTEST_SKIP() << "this store keeps no order per key, or finds no newest rows";
+  this->s().set_keyed(true);
+  for (auto const* id : {"a", "b", "c"}) this->put(json_event(id, {.ordering_key = "k"}));
+  this->backend().block("b");
+  this->backend().block("c");
+  EXPECT_THAT(this->list({.newest = 1000}), ElementsAre("a", "b", "c"));
+  EXPECT_EQ(this->s().count({.statuses = {event_status::created}, .newest = 1000}, 10), 3U);
+  EXPECT_EQ(this->s().cancel({.ids = {"c"}}, "no", 10), 1U);
+}
+
 OUTBOX_CONTRACT_CASE(Filter, ErrorsAreGroupedByTheirText) {
   EXPECT_THAT(this->s().errors({}, 10), IsEmpty());
   for (auto const* id : {"a", "b", "c", "d"}) this->put_typed(id, std::string{id} == "c" ? "y" : "x");

@@ -258,6 +258,50 @@ OUTBOX_CONTRACT_CASE(Table, AnOverviewStopsCountingAtItsLimit) {
   EXPECT_EQ(this->s().overview(2).dead, 2U);
 }
 
+OUTBOX_CONTRACT_CASE(Table, AnOverviewCountsRowsThatWaitForAnotherOfTheirKey) {
+  auto const can = this->s().capabilities();
+  if (!can.overview || !can.keys) GTEST_SKIP() << "this store keeps no order per key, or has no overview";
+  this->s().set_keyed(true);
+  auto const put_in = [&](std::string id, std::string key) {
+    this->put(json_event(std::move(id), {.ordering_key = std::move(key)}));
+  };
+  for (auto const* id : {"a", "b", "c"}) put_in(id, "k");
+  put_in("x", "other");
+  EXPECT_EQ(this->s().overview(100).blocked, 0U);
+  this->backend().block("b");
+  this->backend().block("c");
+  auto const o = this->s().overview(100);
+  EXPECT_EQ(o.pending, 4U);
+  EXPECT_EQ(o.blocked, 2U);
+  EXPECT_EQ(o.due, 2U) << "a blocked row cannot be claimed";
+  if (can.keeps_done_rows) {
+    EXPECT_EQ(o.growth, 4);
+  }
+  EXPECT_EQ(this->s().overview(3).pending, 3U);
+  EXPECT_FALSE(this->s().overview(3).growth);
+}
+
+// The key is parked: nothing is due, and its events wait nevertheless.
+OUTBOX_CONTRACT_CASE(Table, AnOverviewTellsHowLongParkedEventsWait) {
+  auto const can = this->s().capabilities();
+  if (!can.overview || !can.keys) GTEST_SKIP() << "this store keeps no order per key, or has no overview";
+  this->s().set_keyed(true);
+  this->put(json_event("a", {.ordering_key = "k"}));
+  ASSERT_TRUE(this->settle(this->claim_one("n/1"), outcome::dead, {.error = "no"}));
+  this->put(json_event("b", {.ordering_key = "k"}));
+  this->backend().block("b");
+  this->advance(2min);
+  auto const o = this->s().overview(100);
+  EXPECT_EQ(o.pending, 1U);
+  EXPECT_EQ(o.due, 0U);
+  EXPECT_FALSE(o.due_since);
+  ASSERT_TRUE(o.waiting_since);
+  EXPECT_EQ(*o.waiting_since, this->row("b").inserted_at);
+  if (can.keeps_done_rows) {
+    EXPECT_EQ(o.growth, 0) << "it was there a minute ago";
+  }
+}
+
 // `done_rows::erase`: what that changes.
 OUTBOX_CONTRACT_CASE(Table, AnErasedRowIsGone) {
   this->put({"a"});
