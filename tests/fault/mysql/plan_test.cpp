@@ -1,4 +1,5 @@
 // The plans of claims, settlements and purges: which index they use, and how many rows they read.
+#include "mysql/key_statements.hpp"
 #include "mysql/rows.hpp"
 #include "mysql/statements.hpp"
 #include "server_fixture.hpp"
@@ -217,6 +218,83 @@ TEST_F(MysqlPlan, OneEventIsFoundById) {
   there << "SELECT count(*) FROM " << sets.table << " WHERE " << sets.event_id << " IN ('d5','n7','x') AND "
         << sets.locked_by << " IN ('a')";
   expect("all there", there, "outbox_event_id", 12);
+}
+
+// A table with a key of many rows, most of them finished, and with as many keys of one row.
+class MysqlKeyPlan : public MysqlPlan {
+ protected:
+  static constexpr int line = 5'000;
+
+  void SetUp() override {
+    MysqlPlan::SetUp();
+    if (IsSkipped()) return;
+    auto o = db.options();
+    o.keyed = true;
+    mysql::migrate(db.url(), o);
+    db.execute("UPDATE " + db.table() + " SET ordering_key = 'k' WHERE event_id LIKE 'd%' OR event_id LIKE 'l%'");
+    db.execute("UPDATE " + db.table() + " SET ordering_key = event_id WHERE event_id LIKE 'n%'");
+    fill("k", line, "0", "utc_timestamp(6) - INTERVAL 1 SECOND", "NULL", "NULL", "NULL");
+    db.execute("UPDATE " + db.table() + " SET ordering_key = 'k', blocked = seq % 2 WHERE event_id LIKE 'k%'");
+    middle = std::stoll(db.ask("SELECT seq FROM " + db.table() + " WHERE event_id = 'k2500'"));
+    caller.execute("SET @outbox_rows = NULL, @outbox_next = '[[0]', @outbox_seq = " + std::to_string(middle) +
+                   ", @outbox_key = (SELECT key_in_line FROM " + db.table() + " WHERE seq = " + std::to_string(middle) +
+                   ")");
+  }
+  sql_text with(std::string const& statement, std::initializer_list<sql::value> values) const {
+    return made([&](sql_text& t) { t.statement(statement, values); });
+  }
+  // Of a statement that may be the second of a text, whose first has been run.
+  void expect_key(std::string const& name, sql_text const& text, std::int64_t most) {
+    expect(name, text, "outbox_event_keyed", most);
+  }
+
+  mysql::key_statements keys = mysql::statements_for_keys(layout, "utf8mb4_nopad_bin", true);
+  std::int64_t middle = 0;
+};
+
+TEST_F(MysqlKeyPlan, ThePlaceOfARowIsReadByItsKeyAndNumber) {
+  for (bool const analyse : {false, true}) {
+    if (analyse) caller.execute("ANALYZE TABLE " + db.table());
+    std::string_view const k = "=k";
+    expect_key("around", with(keys.around, {k, middle, std::int64_t{10}}), 50);
+    expect_key("run", with(keys.run, {k, middle, std::int64_t{64}}), 80);
+    expect_key("add next", with(keys.add_next, {k, middle}), 5);
+    expect_key("add next behind", with(keys.add_next_behind, {k}), 5);
+    expect_key("place", with(keys.place, {}), 5);
+    expect_key("page", with(keys.blocked_page, {k, middle, std::int64_t{100}}), 310);
+    expect("find place", with(keys.find_place, {std::string_view{"k7"}}), "outbox_event_id", 5);
+    expect_key("heal", with(keys.heal, {std::string_view{"=l"}, std::int64_t{100}}), 5 * due);
+  }
+}
+
+TEST_F(MysqlKeyPlan, LooksNotesAndRunsReadTheirRowsOnly) {
+  auto const due_of = [&](std::int64_t seq) {
+    return db.ask("SELECT due_at FROM " + db.table() + " WHERE seq = ?", seq);
+  };
+  std::string pairs, rows;
+  std::vector<std::string> ids;
+  for (auto seq = middle; seq < middle + 100; seq += 2) {
+    if (due_of(seq).empty()) ++seq;
+    auto const number = std::to_string(seq);
+    pairs += (pairs.empty() ? "[[" : ",[") + number + "," + std::to_string(seq - 1) + ",\"" + due_of(seq) + "\"]";
+    rows += (rows.empty() ? "[[" : ",[") + number + ",\"" + due_of(seq) + "\"]";
+    ids.push_back(db.ask("SELECT event_id FROM " + db.table() + " WHERE seq = ?", seq));
+  }
+  for (bool const analyse : {false, true}) {
+    if (analyse) caller.execute("ANALYZE TABLE " + db.table());
+    expect("look", look({.lease = 30s, .keyed = true}), "outbox_event_due", 60);
+    expect("waiting", made([&](sql_text& t) { mysql::add_with_list(t, keys.waiting, ids); }), "outbox_event_id", 120);
+    auto choose = keys.note.substr(keys.note.find("SELECT"));
+    choose.resize(choose.find("; "));
+    auto const note = made([&](sql_text& t) { mysql::add_with_rows(t, choose, pairs + "]"); });
+    expect("note", note, "outbox_event_due", 400);
+    expect("note", note, "PRIMARY", 400);
+    expect("lock due", made([&](sql_text& t) { mysql::add_with_rows(t, keys.lock_due, rows + "]"); }),
+           "outbox_event_due", 250);
+    expect("lock waiting", made([&](sql_text& t) { mysql::add_with_rows(t, keys.lock_waiting, rows + "]"); }),
+           "PRIMARY", 250);
+    expect("unblock", with(keys.unblock, {}), "PRIMARY", 10);
+  }
 }
 
 TEST_F(MysqlPlan, AnOverviewReadsWhatItCounts) {

@@ -100,6 +100,17 @@ TEST_F(MysqlSettings, WhatAnOperatorShouldKnowIsFound) {
   db.execute("ALTER TABLE " + db.table() + " DROP INDEX outbox_event_ended");
   EXPECT_THAT(found(*s), ElementsAre("missing_index"));
   db.execute("ALTER TABLE " + db.table() + " ADD INDEX outbox_event_ended (status, ended_at, seq)");
+  s->backend().set_keyed(true);
+  EXPECT_THAT(found(*s), IsEmpty());
+  db.execute("SET GLOBAL auto_increment_increment = 2");
+  db.execute("ALTER TABLE " + db.table() + " DROP INDEX outbox_event_keyed");
+  EXPECT_THAT(found(*s), ElementsAre("missing_index", "auto_increment_increment"));
+  for (auto const& f : s->backend().findings()) {
+    if (f.code == "auto_increment_increment") EXPECT_EQ(f.level, spi::finding_level::warning);
+    if (f.code == "missing_index") db.execute(f.fix);
+  }
+  EXPECT_THAT(found(*s), ElementsAre("auto_increment_increment"));
+  db.execute("SET GLOBAL auto_increment_increment = 1");
   mysql_account user{db};  // may not see the transactions of others
   auto const guest = mysql::open(user.url(), db.options());
   EXPECT_THAT(found(*guest), ElementsAre("old_transaction"));
@@ -393,6 +404,15 @@ TEST_F(MysqlGalera, ASingleNodeIsRefusedWithTheReason) {
   auto in_order = ordered({.store = s, .log = nullptr});
   EXPECT_EQ(thrown_by([&] { in_order.start(); }).code(), errc::unsupported);
   EXPECT_EQ(thrown_by([&] { static_cast<void>(s->backend().try_dispatch_lock("n", 30s)); }).code(), errc::unsupported);
+}
+
+// Each server of the cluster draws numbers of its own.
+TEST_F(MysqlGalera, AnOrderOfKeysIsRefused) {
+  auto const s = db->open();
+  auto const e = thrown_by([&] { s->backend().set_keyed(true); });
+  EXPECT_EQ(e.code(), errc::unsupported);
+  EXPECT_THAT(e.what(), HasSubstr("a Galera cluster"));
+  EXPECT_FALSE(s->backend().settings().keyed);
 }
 
 }  // namespace
