@@ -310,7 +310,6 @@ class KeyedPublisher : public ::testing::Test {
     keyed_options o{.store = store, .log = nullptr};
     o.workers = 1;
     o.listener_timeout = 0ms;
-    o.stop_timeout = 0ms;  // some messages have no report
     o.listeners.on_any(publish(to), std::move(route));
     box.emplace(keyed(std::move(o)));
     box->start();
