@@ -219,7 +219,7 @@ place<redis::options> redis_place(std::string_view text) {
     if (name == "name") {
       o.name = core::decoded(value);  // braces and colons, which many programs write as %7B, %7D and %3A
     } else if (name == "keyed") {
-      o.keyed = number(name, value) != 0;
+      prepare_keys(o, number(name, value) != 0);
     } else if (name == "notify") {
       o.notify = number(name, value) != 0;
     } else if (name == "replicas") {

@@ -111,11 +111,11 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   // A node marks its table at each start, and mostly it is marked: that must not wait for a writer.
   void set_keyed(bool keyed) override {
     bool has_index = false;
-    with_reader([&](sql::connection& c) { has_index = has_key_index(c, options_.table); });
+    with_reader([&](sql::connection& c) { has_index = sqlite::has_key_index(c, options_.table); });
     if (keyed && !has_index) refuse_without_migrate();
     if (keyed && has_index && settings().keyed) return;
     in_transaction([&](sql::connection& c) {
-      if (keyed && !has_key_index(c, options_.table)) c.execute(key_index(options_.table));
+      if (keyed && !sqlite::has_key_index(c, options_.table)) c.execute(key_index(options_.table));
       c.execute(statements().write_meta, {std::string_view{"keyed"}, std::string_view{keyed ? "1" : "0"}});
     });
     if (keyed) return;
