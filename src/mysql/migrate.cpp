@@ -1,6 +1,7 @@
 #include "mysql/migrate.hpp"
 
 #include <outbox/error.hpp>
+#include <thread>
 
 #include "mysql/adopt.hpp"
 #include "mysql/connector.hpp"
@@ -105,10 +106,23 @@ std::string_view missing_for_keys(driver& d, std::string const& table, std::stri
   return keyed_sql.substr(has_key_column(d, table, database) ? keyed_sql.rfind(statement) : keyed_sql.find(statement));
 }
 
+// It waits a second at most for transactions that use the table, because every writer waits behind it meanwhile, and
+// then tries again a little later.
 bool add_keys(MYSQL* c, driver& d, options const& o, std::string const& database, server const& s) {
+  constexpr int most_attempts = 60;
+  constexpr milliseconds pause_between_attempts{500};
   if (has_key_index(d, o.table, database)) return false;
-  changing(c, "cannot add an index to table '" + o.table + "' in database '" + database + "'",
-           [&] { run_schema(d, missing_for_keys(d, o.table, database), o.table, database, s); });
+  changing(c, "cannot add an index to table '" + o.table + "' in database '" + database + "'", [&] {
+    d.execute("SET SESSION lock_wait_timeout = 1");
+    for (int attempt = 1;; ++attempt) {
+      try {
+        return run_schema(d, missing_for_keys(d, o.table, database), o.table, database, s);
+      } catch (error const&) {
+        if (mysql_errno(c) != code::lock_wait_timeout || attempt == most_attempts) throw;
+      }
+      std::this_thread::sleep_for(pause_between_attempts);
+    }
+  });
   return true;
 }
 

@@ -160,6 +160,9 @@ TEST_F(MysqlDispatch, NothingWaitsForATransactionOfACaller) {
   auto const first = db.open();
   auto w = writer_only({.store = first, .log = nullptr});
   for (auto const* const id : {"a", "b", "c", "d", "e"}) write(w, id, {.aggregate = {"order", "1"}});
+  auto with_index = db.options();
+  with_index.keyed = true;  // only making it waits
+  mysql::migrate(db.url(), with_index);
   mysql::transaction open_one{caller};
   auto const mine = event::json("t", "1", {.id = "mine", .aggregate = {"order", "1"}});
   auto const other = event::json("t", "1", {.id = "other", .aggregate = {"order", "1"}});
@@ -170,10 +173,12 @@ TEST_F(MysqlDispatch, NothingWaitsForATransactionOfACaller) {
   o.timeout = 1s;
   auto const s = mysql::open(db.url(), o);
   auto& b = s->backend();
-  auto const rows = b.claim({.token = "n/1", .limit = 3, .lease = 30s}).rows;
+  auto const rows = b.claim({.token = "n/1", .limit = 3, .lease = 30s, .keyed = true}).rows;
   ASSERT_EQ(rows.size(), 3U);
   std::vector<row_handle> const handles{rows[0].handle, rows[1].handle};
   EXPECT_NO_THROW(EXPECT_THAT(b.renew(handles, 30s), ElementsAre(true, true)));
+  EXPECT_NO_THROW(EXPECT_EQ(b.claim({.token = "n/3", .lease = 30s, .keyed = true}).noted, 2U));
+  EXPECT_NO_THROW(EXPECT_THAT(b.places(std::vector<std::string>{"b"}).at(0).before, "a"));
   settlement const delivered{.row = rows[0].handle, .key = rows[0].key, .seq = rows[0].seq};
   EXPECT_NO_THROW(EXPECT_TRUE(b.settle(std::span{&delivered, 1}).applied.at(0)));
   settlement const dead{.row = rows[1].handle, .outcome = outcome::dead};

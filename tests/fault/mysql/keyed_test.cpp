@@ -69,7 +69,7 @@ class MysqlKeyed : public MysqlServer {
     return all;
   }
   // True when a transaction waits for a lock.
-  bool somebody_waits() {
+  bool a_transaction_waits() {
     return eventually([&] {
       return db.ask(
                  "SELECT variable_value FROM information_schema.global_status WHERE variable_name = "
@@ -119,7 +119,7 @@ TEST_F(MysqlKeyed, ASettlementThatComesAfterTheNoteUnblocksTheRow) {
   auto const note = note_of("b", "a");
   for (std::size_t i = 0; i + 1 < note.size(); ++i) one.execute(note[i]);
   auto settled = std::async(std::launch::async, [&] { return deliver(held); });
-  ASSERT_TRUE(somebody_waits());
+  ASSERT_TRUE(a_transaction_waits());
   one.execute(note.back());
   auto const reply = settled.get();
   EXPECT_THAT(reply.applied, ElementsAre(true));
@@ -127,7 +127,7 @@ TEST_F(MysqlKeyed, ASettlementThatComesAfterTheNoteUnblocksTheRow) {
   EXPECT_EQ(blocked("b"), "0");
 }
 
-// Two rows of a key are finished by two transactions. The row before c is b, whoever is at the head.
+// Two rows of a key are finished by two transactions. The row before c is b, whichever row is at the head.
 TEST_F(MysqlKeyed, TwoFinishersOfAKeyLoseNoWakeUp) {
   put("k", {"a", "b", "c"});
   auto const held = claim("n/1", 2).rows;
@@ -183,7 +183,7 @@ TEST_F(MysqlKeyed, ClearingANextRowThatIsNotBlockedWouldDeadlock) {
     }
     return {};
   });
-  ASSERT_TRUE(somebody_waits());
+  ASSERT_TRUE(a_transaction_waits());
   std::string renewed;
   try {
     run(one, "SELECT seq FROM TABLE WHERE event_id = 'z' FOR UPDATE");
@@ -278,7 +278,7 @@ TEST_F(MysqlKeyed, TheIndexIsMadeOnDemand) {
                       "'key_in_line'",
                       other.database()),
             "0")
-      << "only who needs it has it";
+      << "only a keyed node needs it";
   mysql::options o = other.options();
   o.keyed = true;
   EXPECT_EQ(mysql::migrate(other.url(), o).change, migration::kind::indexed);
