@@ -68,7 +68,9 @@ class OUTBOX_SQL_EXPORT row_chooser {
 
   /// Those whose runs the claim wants, after the look.
   [[nodiscard]] std::span<run_head const> heads() const noexcept { return heads_; }
-  [[nodiscard]] std::size_t longest_run() const noexcept { return request_.run; }
+
+  /// How many rows behind each head are worth reading and locking: together little more than the claim has room for.
+  [[nodiscard]] std::size_t longest_run() const noexcept;
 
   /// Shows the next row behind `heads()[head]`, whatever it is. `locked`: this claim has its lock, and it is pending
   /// and due.
