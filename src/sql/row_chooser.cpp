@@ -12,9 +12,6 @@ constexpr std::chrono::milliseconds wait_for_earlier{20};
 // So many rows of a run are read even if many heads share what room the claim has: runs may be short.
 constexpr std::size_t shortest_share = 8;
 
-// One note holds the locks of so many rows and of those before them, which are other nodes' rows.
-constexpr std::size_t most_notes = 500;
-
 }  // namespace
 
 row_chooser::row_chooser(claim_request const& request, std::size_t window, std::size_t most,

@@ -41,6 +41,9 @@ struct run_head {
 /// Chooses from the rows that `send_look` and `send_run` show.
 class OUTBOX_SQL_EXPORT row_chooser {
  public:
+  /// One note holds the locks of so many rows, and of those before them, which are other nodes' rows.
+  static constexpr std::size_t most_notes = 500;
+
   /// Chooses at most `most` rows. Both references must outlive it.
   row_chooser(claim_request const& request, std::size_t window, std::size_t most, claim_reply& reply) noexcept;
 
