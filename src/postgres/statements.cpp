@@ -382,6 +382,22 @@ void add_places(array_statements& a, in_layout const& t) {
 }
 #undef DUE
 
+// Of each key, the first row in line behind the lowest one that has left. One probe finds it if the lowest of all has
+// left. If that one is still in line, because its settlement was not applied, the others are looked at one by one.
+#define IN_LINE_FROM(r, columns, position)     \
+  "(SELECT " columns " FROM {outbox_event} " r \
+  " WHERE " KEY(r ".") " = l.k AND " IN_LINE(r ".") " AND " r ".{seq} " position " ORDER BY " r ".{seq} LIMIT 1)"
+std::string unblock_text() {
+  return "UPDATE {outbox_event} SET " UNBLOCK " WHERE {event_id} = ANY(ARRAY(SELECT CASE WHEN n.s > l.s THEN n.id ELSE "
+         IN_LINE_FROM("y", "y.{event_id}", "> (SELECT min(v.s) FROM unnest(?1::text[], ?2::bigint[], ?3::text[]) v(k, s, id) "
+                      "WHERE v.k = l.k AND NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE p.{event_id} = v.id AND "
+                      IN_LINE("p.") "))")
+         " END FROM (SELECT u.k, min(u.s) AS s FROM unnest(?1::text[], ?2::bigint[]) u(k, s) GROUP BY u.k) l, LATERAL "
+         IN_LINE_FROM("x", "x.{event_id} AS id, x.{blocked} AS waits, x.{seq} AS s", ">= l.s")
+         " n WHERE n.waits OR n.s = l.s)) AND {blocked} AND " PENDING;
+}
+#undef IN_LINE_FROM
+
 }  // namespace
 
 sql::dialect shared_statements(sql::layout const& table) {
@@ -505,11 +521,7 @@ array_statements set_statements(sql::layout const& table, done_rows done) {
       "ELSE t.{blocked} END, " NO_OWNER
       " FROM unnest(?1::text[], ?2::text[], ?3::text[], ?4::text[], ?5::bigint[], ?6::bigint[]) u(id, token, "
       "progress, error, counted, leaves)" OWNED);
-  a.unblock = t("UPDATE {outbox_event} SET " UNBLOCK " WHERE {event_id} = ANY(ARRAY(SELECT n.id FROM (SELECT u.k, "
-                "min(u.s) AS s FROM unnest(?1::text[], ?2::bigint[], ?3::text[]) u(k, s, id) WHERE NOT EXISTS (SELECT 1 "
-                "FROM {outbox_event} p WHERE p.{event_id} = u.id AND " IN_LINE("p.") ") GROUP BY u.k) l, LATERAL "
-                "(SELECT x.{event_id} AS id, x.{blocked} AS waits FROM {outbox_event} x WHERE " KEY("x.") " = l.k AND "
-                IN_LINE("x.") " AND x.{seq} > l.s ORDER BY x.{seq} LIMIT 1) n WHERE n.waits)) AND {blocked} AND " PENDING);
+  a.unblock = t(unblock_text());
   a.settle_release =
       t("UPDATE {outbox_event} t SET " NO_OWNER " FROM unnest(?1::text[], ?2::text[]) u(id, token)" OWNED);
   // A live lease is a claimable instant after now and not far from it, so the index skips both due and delayed rows.
