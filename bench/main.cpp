@@ -4,6 +4,7 @@
 // Prints a table, writes the report and draws its pictures into the directory; --plot draws them again. The exit code
 // is 0 also where a bar is missed: it measures, and others judge.
 // --only takes a whole name, such as sqlite.cold_drain, or a part that ends before a dot: sqlite, sqlite.cold_drain.*.
+// The database may be left out: keyed, cold_drain.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -56,10 +57,11 @@ arguments parse(int argc, char** argv) {
   return a;
 }
 
-// A suite whose row has this very name runs alone; otherwise those that begin with it.
+// A suite whose row has this very name runs alone; otherwise those that begin with it, with or without the database.
 bool wanted(bench::suite const& s, std::string const& only, bool exact) {
+  auto const matches = [&](std::string const& name) { return name.starts_with(only) || only.starts_with(name + "."); };
   for (auto const& name : s.names) {
-    if (exact ? name == only : name.starts_with(only) || only.starts_with(name + ".")) return true;
+    if (exact ? name == only : matches(name) || matches(name.substr(name.find('.') + 1))) return true;
   }
   return false;
 }

@@ -1,4 +1,4 @@
-# A tiny run: a table, a report and a picture come out, and the report gives the same picture again. Nothing is timed.
+# Tiny runs: a table, a report and a picture come out, and the report gives the same picture again. Nothing is timed.
 file(REMOVE_RECURSE ${DIRECTORY})
 file(MAKE_DIRECTORY ${DIRECTORY}/again)
 
@@ -37,4 +37,15 @@ file(READ ${DIRECTORY}/again/bench-sqlite.svg again)
 expect("${picture}" "write_all.100.*</svg>")
 if(NOT picture STREQUAL again)
   message(FATAL_ERROR "the pictures of a run and of its report differ")
+endif()
+
+# Nodes that keep the order of keys do so here too: the row that says it is the last.
+run(--rounds 1 --scale 0.01 --only keyed --directory ${DIRECTORY} --report ${DIRECTORY}/keyed.json)
+file(READ ${DIRECTORY}/keyed.json report)
+string(JSON rows LENGTH "${report}" rows)
+math(EXPR last "${rows} - 1")
+string(JSON name GET "${report}" rows ${last} name)
+string(JSON inversions GET "${report}" rows ${last} ours)
+if(NOT name STREQUAL "postgres.keyed.inversions" OR NOT inversions EQUAL 0)
+  message(FATAL_ERROR "the last row is ${name}, and it has ${inversions}")
 endif()

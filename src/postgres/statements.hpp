@@ -45,6 +45,7 @@ struct candidate_column {
     // Of a keyed claim only. A run has no columns of what stands beside the row; they follow its number and key.
     key,
     seq,
+    moved,  ///< It was made due later than it was inserted.
     before,
     before_is_delayed,
     next_blocked,

@@ -9,8 +9,8 @@ namespace {
 // How long an ordered claim waits for a transaction that may still commit an earlier row.
 constexpr std::chrono::milliseconds wait_for_earlier{20};
 
-// One note holds the locks of so many rows and of those before them, which are other nodes' rows.
-constexpr std::size_t most_notes = 500;
+// So many rows of a run are read even if many heads share what room the claim has: runs may be short.
+constexpr std::size_t shortest_share = 8;
 
 }  // namespace
 
@@ -69,6 +69,12 @@ std::size_t row_chooser::finish(bool notes_are_stuck) {
   bool const some_go_away = !chosen_.note.empty() && !notes_are_stuck;
   if (!chosen_.ids.empty() || some_go_away) reply_.more = true;
   return window_ <= widest_look && !some_go_away ? window_ * 8 : 0;
+}
+
+std::size_t row_chooser::longest_run() const noexcept {
+  auto const room = request_.limit - std::min(request_.limit, chosen_.ids.size());
+  auto const share = (room + heads_.size() - 1) / std::max<std::size_t>(1, heads_.size());
+  return std::min({request_.run, room, std::max(share, shortest_share)});
 }
 
 void row_chooser::see_behind(std::size_t head, claim_filter::candidate const& row, more const& also, bool locked) {

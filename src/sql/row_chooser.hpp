@@ -41,6 +41,9 @@ struct run_head {
 /// Chooses from the rows that `send_look` and `send_run` show.
 class OUTBOX_SQL_EXPORT row_chooser {
  public:
+  /// One note holds the locks of so many rows, and of those before them, which are other nodes' rows.
+  static constexpr std::size_t most_notes = 500;
+
   /// Chooses at most `most` rows. Both references must outlive it.
   row_chooser(claim_request const& request, std::size_t window, std::size_t most, claim_reply& reply) noexcept;
 
@@ -68,7 +71,9 @@ class OUTBOX_SQL_EXPORT row_chooser {
 
   /// Those whose runs the claim wants, after the look.
   [[nodiscard]] std::span<run_head const> heads() const noexcept { return heads_; }
-  [[nodiscard]] std::size_t longest_run() const noexcept { return request_.run; }
+
+  /// How many rows behind each head are worth reading and locking: together little more than the claim has room for.
+  [[nodiscard]] std::size_t longest_run() const noexcept;
 
   /// Shows the next row behind `heads()[head]`, whatever it is. `locked`: this claim has its lock, and it is pending
   /// and due.

@@ -165,8 +165,10 @@ claim_reply set_store::claim(claim_request const& request) {
 }
 
 // One row more than may be taken tells whether there are more. The look gets wider if rows that must be left fill it.
+// One that follows many notes begins wider: what waits for a few rows is then noted in few claims.
 chosen_rows set_store::look(connection& c, claim_request const& request, std::size_t most, claim_reply& reply) {
-  for (auto window = std::min(request.limit, widest_look) + 1;;) {
+  auto const to_note = request.keyed ? std::min(last_notes_ * 2, row_chooser::most_notes) : 0;
+  for (auto window = std::min(std::max(request.limit, to_note), widest_look) + 1;;) {
     reply = {};
     row_chooser choose{request, window, most, reply};
     send_look(c, request, window, choose);
@@ -239,6 +241,7 @@ void set_store::take(connection& c, claim_request const& request, chosen_rows co
     }
   }
   if (!chosen.note.empty()) finish_notes(c, chosen, note_failure, reply);
+  if (request.keyed) last_notes_ = reply.noted;
   if (!chosen.delayed.empty()) let_leave(c, chosen, reply);
 }
 

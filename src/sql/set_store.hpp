@@ -158,6 +158,7 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
   std::mutex healing_;
   std::string healed_up_to_;                   ///< The key where the next walk begins.
   std::atomic<bool> notes_are_stuck_ = false;  ///< The last notes were all left: locks of others stand in the way.
+  std::atomic<std::size_t> last_notes_ = 0;    ///< The number of rows that the last keyed claim noted.
 };
 
 }  // namespace outbox::inline v0::sql

@@ -51,6 +51,7 @@ struct chain {
   ticket_line loose;        ///< Committed births whose place is not known, or whose forerunner's commit was not heard.
   std::string last_done{};  ///< The id of the last event that left the line here, by `seq`,
   std::int64_t done_seq = 0;  ///< and its number.
+  std::size_t claimed = 0;    ///< The rows that its claim brought.
   std::size_t members = 0;    ///< Its tickets, registered ones included.
   std::size_t births = 0;     ///< Those of the hot path among them.
   std::size_t claimed = 0;    ///< The rows that its claim brought.

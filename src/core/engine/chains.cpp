@@ -75,6 +75,7 @@ void engine::join_claimed(ticket& t, std::string key, std::int64_t seq) {
     at = chains_.emplace(fresh->key, fresh).first;
   }
   t.seq = seq;
+  at->second->claimed += 1;
   join(t, at->second);
   at->second->claimed += 1;
   enter_line(t);

@@ -24,11 +24,15 @@ class claim_size {
   [[nodiscard]] std::size_t worthwhile() const noexcept { return next_ / 4; }
 
   /// A claim that asked for less than `next()`, because the node had no room for more, says nothing about the table.
-  void note(spi::claim_request const& claim, spi::claim_reply const& reply) noexcept {
-    if (!reply.more) {
-      next_ = first_;
-    } else if (claim.limit >= next_ && reply.rows.size() >= claim.limit) {
+  /// Nor does a keyed claim that found nothing while the node holds rows: what is due may wait for these. And behind
+  /// one that took long runs there are more rows, which wait for the last of them.
+  void note(spi::claim_request const& claim, spi::claim_reply const& reply, bool holds_rows) noexcept {
+    auto const rows = reply.rows.size();
+    bool const may_wait = claim.keyed && (rows * 2 > claim.limit || (rows == 0 && holds_rows));
+    if (claim.limit >= next_ && rows >= claim.limit && (reply.more || claim.keyed)) {
       next_ = std::min(next_ * 2, most_);
+    } else if (!reply.more && !may_wait) {
+      next_ = first_;
     }
   }
 

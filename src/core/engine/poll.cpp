@@ -132,7 +132,7 @@ std::size_t engine::apply_claim(claim_request const& claim, steady_time sent, cl
   counters_.isolated += isolation_.note_claim(claim, reply, now, notes_);
   note_suspects(claim, reply, now);
   pace_.note_reply(claim, sent, reply, now);
-  claim_size_.note(claim, reply);
+  claim_size_.note(claim, reply, !by_id_.empty());
   // A tenth up or down, so that nodes that started together do not claim together for ever.
   auto const every = std::chrono::duration<double, std::milli>{settings_.poll.every} * (0.9 + 0.2 * random_.fraction());
   if (!claim.retries_only) next_round_ = now + std::chrono::duration_cast<steady_time::duration>(every);

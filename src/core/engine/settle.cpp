@@ -13,6 +13,11 @@ constexpr std::size_t max_settlements = 1000;
 
 bool goes_alone(ticket const& t) noexcept { return t.sending.company != sending::company::batch; }
 
+// Of the rows behind a long run, none can be claimed before this result is in the table.
+bool ends_long_run(ticket const& t) noexcept {
+  return t.chain && t.behind == nullptr && t.chain->claimed >= shortest_run;
+}
+
 }  // namespace
 
 // A result that is not DONE is awaited: by the next attempt, by another node, by a person. So are the slots and bytes
@@ -30,7 +35,7 @@ steady_time engine::settle_due() const noexcept {
 
 // The settler is not woken for a result that goes with others at an instant for which it wakes anyway.
 void engine::call_settler(ticket const& t) noexcept {
-  if (t.settlement.outcome != outcome::delivered) awaited_result_ = true;
+  if (t.settlement.outcome != outcome::delivered || ends_long_run(t)) awaited_result_ = true;
   if (!settle_busy_ && settle_due() < settler_wakes_) signals_ |= signal_settle;
 }
 
