@@ -211,12 +211,14 @@ class engine {
   void look_at_loose(chain& c, steady_time now) noexcept;
   void enter_line(ticket& t) noexcept;
   [[nodiscard]] bool leaves_line(ticket const& t) const noexcept;
+  [[nodiscard]] bool lets_next_begin(ticket const& t) const noexcept;
   [[nodiscard]] bool is_next(ticket const& t) const noexcept;
   [[nodiscard]] bool may_settle(ticket const& t) const noexcept;
   void begin_waiting(ticket& t, steady_time now) noexcept;
   void enqueue(ticket& t, steady_time now) noexcept;
   void follow_up(ticket& t, steady_time now);
-  void start_behind(ticket& t, steady_time now) noexcept;
+  void pass(ticket& t, steady_time now);
+  void start_from(ticket* next, steady_time now) noexcept;
   void break_chain(ticket& t) noexcept;
   void give_back_alone(ticket& t) noexcept;
   void rest(std::string const& key, steady_time now);
@@ -258,6 +260,7 @@ class engine {
   [[nodiscard]] bool held_already(claimed_row& row, steady_time lease_end);
   void forget(ticket& t);
   void own_again(ticket& t, row_handle handle, steady_time lease_end);
+  void goes_on_with(std::shared_ptr<chain> const& c);
   void note_released(std::span<owner_token const> tokens);
   void prove_what_is_held(steady_time now);
 

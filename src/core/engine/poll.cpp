@@ -215,7 +215,16 @@ void engine::receive(claimed_row row, steady_time sent, steady_time now) {
   }
   admit(t, stage::finished);
   call_settler(*t);
-  if (keyed) follow_up(*t, now);
+  if (!keyed) return;
+  auto const c = t->chain;
+  follow_up(*t, now);
+  if (c->broken) goes_on_with(c);
+}
+
+// What the claim brings besides continues this chain, even if it is broken: then it is given back.
+void engine::goes_on_with(std::shared_ptr<chain> const& c) {
+  chains_.erase(c->key);
+  chains_.emplace(c->key, c);
 }
 
 // The row was free although its settlement is not confirmed: the settlement has taken effect, and the row fell due
@@ -235,10 +244,8 @@ void engine::own_again(ticket& t, row_handle handle, steady_time lease_end) {
   t.handle = std::move(handle);
   t.lease_end = lease_end;
   if (!t.chain) return;
-  // What the claim brought besides continues this chain, even if it is broken: then it is given back.
   t.chain->token = t.handle.token;
-  chains_.erase(t.chain->key);
-  chains_.emplace(t.chain->key, t.chain);
+  goes_on_with(t.chain);
 }
 
 void engine::apply_released(release_request const& sent, steady_time now) {
