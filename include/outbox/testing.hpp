@@ -119,6 +119,7 @@ enum class operation {
   replay,
   pause,
   renew_lock,  ///< Of a dispatch lock that is a lease.
+  places,
 };
 
 /// What happens to one call.
@@ -147,6 +148,7 @@ class OUTBOX_TESTING_EXPORT faulty_store final : public spi::forwarding_store {
   spi::claim_reply claim(spi::claim_request const& request) override;
   spi::settle_reply settle(std::span<spi::settlement const> items) override;
   std::vector<bool> renew(std::span<spi::row_handle const> rows, std::chrono::milliseconds lease) override;
+  std::vector<spi::place> places(std::span<std::string const> ids) override;
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override;
   std::unique_ptr<spi::dispatch_lock> try_dispatch_lock(std::string_view incarnation,
                                                         std::chrono::milliseconds lease) override;

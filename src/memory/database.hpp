@@ -83,6 +83,10 @@ class database final : public spi::store, public inspector, public std::enable_s
   void apply(std::vector<row_view> const& rows);
   [[nodiscard]] commit_fate next_fate();
 
+  // For a test that models the statements of a server one by one, in one thread.
+  [[nodiscard]] std::map<std::int64_t, row_view> const& rows() const noexcept { return rows_; }
+  void put(row_view const& row);  ///< Replaces the row of that number, if there is one.
+
   /// Notes that a row waits for another one of its key. Does nothing if there is no such row.
   void block(std::string_view id);
 

@@ -281,6 +281,12 @@ void database::block(std::string_view id) {
   if (seq != by_id_.end()) update(rows_.at(seq->second), [](row_view& r) { r.blocked = true; });
 }
 
+void database::put(row_view const& row) {
+  std::lock_guard const lock{mutex_};
+  auto const at = rows_.find(row.seq);
+  if (at != rows_.end()) update(at->second, [&](row_view& r) { r = row; });
+}
+
 void block(store& s, std::string_view event_id) {
   auto* const table = dynamic_cast<database*>(&s);
   if (table == nullptr) throw error{errc::invalid_option, "block() is for a memory store"};

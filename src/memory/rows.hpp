@@ -49,4 +49,38 @@ inline bool matches(row_view const& r, event_filter const& f, instant now) {
          (!f.died_by || (terminal(r) && r.done_at.value_or(r.inserted_at) <= *f.died_by));
 }
 
+// What a settlement does to its row.
+inline void settle_row(row_view& r, spi::settlement const& s, instant now) {
+  r.locked_by.clear();
+  r.lease_until.reset();
+  if (s.outcome == spi::outcome::release) return;
+  r.crashes = 0;
+  r.attempts += s.counted;
+  r.progress = s.progress;
+  switch (s.outcome) {
+    case spi::outcome::delivered:
+      r.status = event_status::delivered;
+      r.done_at = now;
+      r.last_error.clear();
+      break;
+    case spi::outcome::dead:
+      r.status = event_status::dead;
+      r.done_at = now;
+      r.last_error = s.error;
+      if (!s.key.empty()) r.blocked.reset();
+      break;
+    case spi::outcome::retry:
+      r.status = event_status::retry;
+      r.available_at = now + s.delay;
+      r.last_error = s.error;
+      break;
+    case spi::outcome::defer:
+      r.status = event_status::created;
+      r.available_at = now + s.delay;
+      if (!s.error.empty()) r.last_error = s.error;
+      break;
+    case spi::outcome::release: break;
+  }
+}
+
 }  // namespace outbox::inline v0::memory

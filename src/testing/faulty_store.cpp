@@ -76,6 +76,12 @@ std::vector<bool> faulty_store::renew(std::span<spi::row_handle const> rows, std
                      [s = state_->behind, copy = std::move(copy), lease] { return s->renew(copy, lease); });
 }
 
+std::vector<spi::place> faulty_store::places(std::span<std::string const> ids) {
+  return state_->run(operation::places, [s = state_->behind, all = std::vector<std::string>{ids.begin(), ids.end()}] {
+    return s->places(all);
+  });
+}
+
 std::size_t faulty_store::release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) {
   return state_->run(operation::release,
                      [s = state_->behind, t = std::vector<owner_token>{tokens.begin(), tokens.end()}, lease] {

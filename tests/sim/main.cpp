@@ -1,11 +1,14 @@
-// outbox_sim --seed S --seeds N [--coverage] [--plant BUG]: runs N seeds from S on.
+// outbox_sim --seed S --seeds N [--profile usual|keyed] [--coverage] [--plant BUG]: runs N seeds from S on.
 //
-// A seed that breaks a rule prints itself and its trace, and the exit code is 1. With --plant the code has a bug in it,
-// and the exit code is 0 only if some seed finds it. With --coverage every kind of fault must have happened.
+// A seed draws a world of the usual modes and another one that keeps the order of keys; with --profile only one of
+// them. A seed that breaks a rule prints itself and its trace, and the exit code is 1. With --plant the code has a bug
+// in it, and the exit code is 0 only if some seed finds it. With --coverage every kind of fault must have happened.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "core/base/planted.hpp"
 #include "sim/world.hpp"
@@ -19,7 +22,14 @@ struct arguments {
   std::uint64_t seeds = 300;
   bool coverage = false;
   std::string plant;
+  std::vector<std::string> profiles{"usual", "keyed"};
 };
+
+[[noreturn]] void usage(char const* program) {
+  std::fprintf(stderr, "usage: %s [--seed S] [--seeds N] [--profile usual|keyed] [--coverage] [--plant BUG]\n",
+               program);
+  std::exit(2);
+}
 
 arguments parse(int argc, char** argv) {
   arguments a;
@@ -33,9 +43,11 @@ arguments parse(int argc, char** argv) {
       a.seeds = std::strtoull(argv[++i], nullptr, 10);
     } else if (flag == "--plant" && i + 1 < argc) {
       a.plant = argv[++i];
+    } else if (flag == "--profile" && i + 1 < argc) {
+      a.profiles = {argv[++i]};
+      if (a.profiles[0] != "usual" && a.profiles[0] != "keyed") usage(argv[0]);
     } else {
-      std::fprintf(stderr, "usage: %s [--seed S] [--seeds N] [--coverage] [--plant BUG]\n", argv[0]);
-      std::exit(2);
+      usage(argv[0]);
     }
   }
   return a;
@@ -57,6 +69,14 @@ bool plant([[maybe_unused]] std::string const& name) {
       {"old_rows_are_not_looked_for", planted_bug::old_rows_are_not_looked_for},
       {"birth_swallows_a_claim", planted_bug::birth_swallows_a_claim},
       {"stop_forgets_open_births", planted_bug::stop_forgets_open_births},
+      {"note_without_the_lock", planted_bug::note_without_the_lock},
+      {"note_with_the_heads_lock", planted_bug::note_with_the_heads_lock},
+      {"next_row_is_not_unblocked", planted_bug::next_row_is_not_unblocked},
+      {"run_with_a_hole", planted_bug::run_with_a_hole},
+      {"chain_goes_on_after_a_failure", planted_bug::chain_goes_on_after_a_failure},
+      {"birth_trusts_its_token", planted_bug::birth_trusts_its_token},
+      {"hook_overtakes_its_forerunner", planted_bug::hook_overtakes_its_forerunner},
+      {"late_row_is_settled_first", planted_bug::late_row_is_settled_first},
   };
   for (auto const& [known, bug] : bugs) {
     if (name == known) {
@@ -68,9 +88,9 @@ bool plant([[maybe_unused]] std::string const& name) {
   return false;
 }
 
-outbox::sim::outcome_of_run run(std::uint64_t seed, outbox::sim::coverage& seen) {
+outbox::sim::outcome_of_run run(std::uint64_t seed, std::string const& kind, outbox::sim::coverage& seen) {
   outbox::core::random_source random{seed};
-  auto const profile = outbox::sim::profile::draw(random);
+  auto const profile = kind == "keyed" ? outbox::sim::profile::draw_keyed(random) : outbox::sim::profile::draw(random);
   outbox::sim::world world{random.next(), profile, seen};
   return world.run();
 }
@@ -81,7 +101,7 @@ void print_trace(outbox::sim::outcome_of_run const& r, std::size_t most) {
   for (auto i = from; i < r.trace.size(); ++i) std::printf("  %s\n", r.trace[i].c_str());
 }
 
-bool covers_everything(outbox::sim::coverage const& seen) {
+bool covers_everything(outbox::sim::coverage const& seen, std::vector<std::string> const& profiles) {
   static constexpr char const* wanted[] = {"hot delivery",
                                            "cold delivery",
                                            "rollback",
@@ -127,13 +147,50 @@ bool covers_everything(outbox::sim::coverage const& seen) {
                                            "purge",
                                            "replay",
                                            "pause"};
+  static constexpr char const* of_keys[] = {"noted",
+                                            "unblocked",
+                                            "run taken",
+                                            "chain broken",
+                                            "birth behind a birth",
+                                            "birth given back",
+                                            "placed by question",
+                                            "parked",
+                                            "discarded",
+                                            "end of a transaction heard late",
+                                            "second write of a transaction",
+                                            "two finishers of one key",
+                                            "statement waits for a row",
+                                            "note leaves a row whose predecessor is locked",
+                                            "place fails before"};
+  std::vector<char const*> all_of_them{std::begin(wanted), std::end(wanted)};
+  if (std::ranges::find(profiles, "keyed") != profiles.end()) {
+    all_of_them.insert(all_of_them.end(), std::begin(of_keys), std::end(of_keys));
+  }
   bool all = true;
-  for (auto const* what : wanted) {
+  for (auto const* what : all_of_them) {
     auto const it = seen.find(what);
     std::printf("  %8llu  %s\n", it == seen.end() ? 0ULL : static_cast<unsigned long long>(it->second), what);
     all = all && it != seen.end();
   }
   return all;
+}
+
+// Runs one world and prints what there is to say. Returns true if a rule was broken.
+bool breaks(arguments const& a, std::uint64_t seed, std::string const& kind, outbox::sim::coverage& seen,
+            std::uint64_t& steps) {
+  auto const r = run(seed, kind, seen);
+  steps += r.steps;
+  if (r.ok && a.seeds == 1) print_trace(r, r.trace.size());
+  if (r.ok) return false;
+  auto const number = static_cast<unsigned long long>(seed);
+  std::printf("seed %llu (%s) breaks %s\n", number, kind.c_str(), r.broken.c_str());
+  print_trace(r, a.seeds == 1 ? r.trace.size() : 60);
+  if (a.plant.empty()) {
+    std::printf("again with: make sim SEED=%llu SEEDS=1 PROFILE=%s\n", number, kind.c_str());
+  } else {
+    std::printf("found '%s' with seed %llu\n", a.plant.c_str(), number);
+  }
+  return true;
 }
 
 }  // namespace
@@ -147,18 +204,9 @@ int main(int argc, char** argv) {
   outbox::sim::coverage seen;
   std::uint64_t steps = 0;
   for (auto seed = a.seed; seed < a.seed + a.seeds; ++seed) {
-    auto const r = run(seed, seen);
-    steps += r.steps;
-    if (r.ok && a.seeds == 1) print_trace(r, r.trace.size());
-    if (r.ok) continue;
-    std::printf("seed %llu breaks %s\n", static_cast<unsigned long long>(seed), r.broken.c_str());
-    print_trace(r, a.seeds == 1 ? r.trace.size() : 60);
-    if (!a.plant.empty()) {
-      std::printf("found '%s' with seed %llu\n", a.plant.c_str(), static_cast<unsigned long long>(seed));
-      return 0;
+    for (auto const& kind : a.profiles) {
+      if (breaks(a, seed, kind, seen, steps)) return a.plant.empty() ? 1 : 0;
     }
-    std::printf("again with: make sim SEED=%llu SEEDS=1\n", static_cast<unsigned long long>(seed));
-    return 1;
   }
   std::printf("%llu seeds, %llu steps, no rule broken\n", static_cast<unsigned long long>(a.seeds),
               static_cast<unsigned long long>(steps));
@@ -166,7 +214,7 @@ int main(int argc, char** argv) {
     std::printf("'%s' was not found\n", a.plant.c_str());
     return 1;
   }
-  if (a.coverage && !covers_everything(seen)) {
+  if (a.coverage && !covers_everything(seen, a.profiles)) {
     std::printf("something never happened: these seeds do not test it\n");
     return 1;
   }

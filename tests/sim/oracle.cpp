@@ -34,6 +34,14 @@ void oracle::committed(std::string const& id) {
   auto const row = table_->inspect().find(id);
   if (!row) broken("I1", id, "was committed and is not in the table");
   shadow_.insert_or_assign(id, *row);
+  if (!keyed_) return;
+  f.key = key_of(row->event);
+  if (f.key.empty()) return;
+  auto& line = keys_[f.key];
+  if (!line.empty() && line.rbegin()->first > row->seq) {
+    broken("the world", id, "was committed behind a later event of its key: its writers did not come one by one");
+  }
+  line.emplace(row->seq, id);
 }
 
 void oracle::undone(std::string const& id) {
@@ -67,6 +75,9 @@ int oracle::listener_starts(core::ticket const& t) {
     broken("pause", id, "reached a listener although its route is paused");
   }
   if (in_order_) check_order(t, *row);
+  if (keyed_) check_line(t, *row);
+  f.runner = incarnation_of(t.handle.token);
+  f.call = ++calls_;
   f.running = true;
   return f.epoch;
 }
@@ -112,7 +123,9 @@ void oracle::purged(purge_request const& r) {
     if (!terminal(row)) broken("I12", id, "was purged and is not finished");
     bool const wanted = row.status == event_status::delivered ? r.done : r.dead;
     if (!wanted || !row.done_at || *row.done_at > before) broken("I12", id, "was purged before its time");
+    if (row.status == event_status::dead && in_line(row)) broken("I12", id, "was purged and parks its key");
     of(id).purged = true;
+    if (auto const& key = of(id).key; !key.empty()) keys_[key].erase(row.seq);
     it = shadow_.erase(it);
   }
 }
@@ -130,6 +143,7 @@ void oracle::replayed(std::string const& id, bool done) {
   it->second = *row;
   auto& f = of(id);
   new_epoch(f);
+  f.delivered = false;
   f.replayed_at = table_->now();
 }
 
@@ -140,11 +154,12 @@ void oracle::resumed(std::string const& type) {
   resumed_[type] = table_->now();
 }
 
-void oracle::listener_ends(std::string const& id, int epoch, bool final) {
+void oracle::listener_ends(std::string const& id, int epoch, bool final, bool done) {
   auto& f = of(id);
   if (epoch != f.epoch) return;  // what it says counts for nothing
   f.running = false;
   f.answered = final;
+  f.delivered = f.delivered || done;
 }
 
 void oracle::timed_out(std::string const& id, int epoch) {
@@ -162,6 +177,7 @@ void oracle::check_takeover(row_view const& before, instant now) {
   auto const& id = before.event.id();
   auto& f = of(id);
   new_epoch(f);
+  f.lost_by.insert(incarnation_of(before.locked_by));
   seen_["takeover"] += 1;
   auto const& life = lives_[incarnation_of(before.locked_by)];
   // A transaction that was open for half a lease is given up, also by a node that stops. A claim that takes effect late
@@ -185,6 +201,7 @@ void oracle::claimed(claim_request const& r, claim_reply const& reply) {
     seen_[reply.rows.empty() ? "suspect taken by somebody else" : "suspect claimed alone"] += 1;
   }
   if (r.floor) seen_["claim from a floor"] += 1;
+  if (keyed_) check_claimed_lines(reply);
   for (auto const& row : reply.rows) {
     auto const& before = shadow_.at(row.handle.id);
     if (terminal(before)) broken("I4", row.handle.id, "was claimed after its end");
@@ -193,6 +210,7 @@ void oracle::claimed(claim_request const& r, claim_reply const& reply) {
              "was claimed by " + r.token + " while the lease of " + before.locked_by + " was live");
     }
     if (!before.locked_by.empty()) check_takeover(before, now);
+    if (row.crashes >= max_crashes_) check_budget(before);
     of(row.handle.id).companions = reply.rows.size() - 1;
     of(row.handle.id).claimed_at = now;
     for (auto const& p : r.pauses) {
@@ -203,15 +221,25 @@ void oracle::claimed(claim_request const& r, claim_reply const& reply) {
   }
   for (auto const& k : reply.dead) {
     auto const& before = shadow_.at(k.id);
-    seen_["killed by crashes"] += 1;
-    if (before.crashes + 1 < max_crashes_) broken("I3", k.id, "is DEAD before its crashes were used up");
-    if (of(k.id).companions != 0) broken("I3", k.id, "is DEAD because of a crash that a neighbour may have caused");
+    check_budget(before);
     check_takeover(before, now);
     refresh(k.id, true);
   }
+  if (keyed_) changed();
 }
 
-void oracle::settled(std::span<settlement const> items, std::vector<bool> const& applied) {
+void oracle::check_budget(row_view const& before) {
+  auto const& id = before.event.id();
+  seen_["killed by crashes"] += 1;
+  // In line, the node that claims it makes it DEAD, and may end before.
+  if (before.crashes >= max_crashes_ && in_line(before)) return;
+  if (before.crashes + 1 < max_crashes_) broken("I3", id, "is DEAD before its crashes were used up");
+  if (of(id).companions != 0) broken("I3", id, "is DEAD because of a crash that a neighbour may have caused");
+}
+
+void oracle::settled(std::span<settlement const> items, spi::settle_reply const& reply) {
+  auto const& applied = reply.applied;
+  if (keyed_) check_settled_lines(items, applied);
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!applied[i]) continue;
     auto const& before = shadow_.at(items[i].row.id);
@@ -222,10 +250,13 @@ void oracle::settled(std::span<settlement const> items, std::vector<bool> const&
     if (items[i].outcome == outcome::retry || items[i].outcome == outcome::defer) of(items[i].row.id).answered = false;
     refresh(items[i].row.id, true);
   }
+  if (reply.unblocked > 0) seen_["unblocked"] += reply.unblocked;
+  if (keyed_) changed();
 }
 
 void oracle::changed() {
   for (auto const& [id, before] : shadow_) refresh(id, false);
+  if (keyed_) check_heads();
 }
 
 void oracle::refresh(std::string const& id, bool by_owner) {
@@ -237,7 +268,8 @@ void oracle::refresh(std::string const& id, bool by_owner) {
     broken("I6", id, "was changed by something that is no claim and no settlement");
   }
   if (after->attempts > max_attempts_) broken("I3", id, "has " + std::to_string(after->attempts) + " attempts");
-  if (after->crashes > max_crashes_) broken("I3", id, "has " + std::to_string(after->crashes) + " crashes");
+  if (after->crashes > max_crashes_ && !in_line(*after))
+    broken("I3", id, "has " + std::to_string(after->crashes) + " crashes");
   before = *after;
 }
 
@@ -258,6 +290,9 @@ void oracle::check(core::engine const& e) {
   if (e.used().cold_used() > s.queue.cold) broken("I8", "", "more cold slots are used than there are");
   if (e.used().bytes_used() > s.queue.bytes) broken("I8", "", "more bytes are held than allowed");
   auto const c = e.counters();
+  if (auto& known = chains_broken_[s.incarnation]; c.chains_broken > known) {
+    seen_["chain broken"] += c.chains_broken - std::exchange(known, c.chains_broken);
+  }
   if (c.hot_enqueued + c.cold_enqueued != c.settled + c.released + c.lost + c.unconfirmed + c.held) {
     broken("I13", "",
            "a node's counters do not add up: " + std::to_string(c.hot_enqueued) + " hot + " +
@@ -275,7 +310,7 @@ void oracle::check(core::engine const& e) {
 std::vector<std::string> oracle::pending() {
   std::vector<std::string> ids;
   for (auto const& [id, row] : shadow_) {
-    if (!terminal(row)) ids.push_back(id);
+    if (!terminal(row) && !is_parked(id)) ids.push_back(id);
   }
   return ids;
 }
@@ -293,6 +328,7 @@ void oracle::check_end() {
     if (f.purged) continue;
     ++committed;
     if (!row) broken("I1", id, "is lost");
+    if (is_parked(id)) continue;
     if (!terminal(*row))
       broken("I1", id, "is still pending after everything has healed: attempts " + std::to_string(row->attempts));
     if (f.poison && row->status != event_status::dead) broken("I3", id, "crashes every process and is not dead");

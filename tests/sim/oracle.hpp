@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <outbox/store.hpp>
@@ -45,6 +46,13 @@ struct fact {
   bool purged = false;
   instant claimed_at{};   ///< The last time.
   instant replayed_at{};  ///< The last time.
+
+  // In a world that keeps the order of keys.
+  std::string key{};                ///< Empty: it has none.
+  std::string runner{};             ///< The incarnation whose listener was called last.
+  std::uint64_t call = 0;           ///< The number of that call.
+  bool delivered = false;           ///< A listener that still counted said done.
+  std::set<std::string> lost_by{};  ///< Incarnations that lost its lease.
 };
 
 /// What the world did to one incarnation of a node.
@@ -70,13 +78,13 @@ class oracle {
   void ended(std::string const& incarnation);
   void stopped(std::string const& incarnation);
   int listener_starts(core::ticket const& t);  ///< The epoch of the call.
-  void listener_ends(std::string const& id, int epoch, bool final);
+  void listener_ends(std::string const& id, int epoch, bool final, bool done = false);
   void timed_out(std::string const& id, int epoch);
   void child_starts(core::ticket const& t, int epoch, std::string const& child);  ///< Of a fan_out.
 
   // The table tells, through `watched_store`.
   void claimed(claim_request const& r, claim_reply const& reply);
-  void settled(std::span<settlement const> items, std::vector<bool> const& applied);
+  void settled(std::span<settlement const> items, spi::settle_reply const& reply);
   void purged(purge_request const& r);
   void replayed(std::string const& id, bool done);
   void paused(std::string const& type);
@@ -84,23 +92,43 @@ class oracle {
   void changed();  ///< Something else happened to the table.
   void expect_order() noexcept { in_order_ = true; }
 
+  // Of a world that keeps the order of keys: oracle_lines.cpp.
+  void expect_keys(outbox::on_dead on_dead, std::set<std::string> keeps_order);
+  void discarded(std::string const& id, bool done);
+  void placed(std::span<place const> places);
+  void healed(std::size_t rows);
+
   /// After every step of a node: I8, I13, and that no claim returned a held row.
   void check(core::engine const& e);
   /// After everything has healed: I1, I3, I13.
   void check_end();
 
   [[nodiscard]] fact& of(std::string const& id) { return facts_.at(id); }
+  [[nodiscard]] std::vector<std::string> dead();  ///< What an operator may replay or discard.
   [[nodiscard]] bool all_terminal();
 
   /// The first rule that was broken, or empty. Remembered, because a store's caller turns what is thrown into a reply.
   [[nodiscard]] std::string const& broken() const noexcept { return broken_; }
   [[nodiscard]] std::vector<std::string> pending();
+  [[nodiscard]] std::string describe(std::string const& id);
 
  private:
   [[noreturn]] void broken(std::string const& rule, std::string const& id, std::string const& what);
   void new_epoch(fact& f);
   void check_order(core::ticket const& t, row_view const& row);
+
+  // Rows in line, by key.
+  template <class F>
+  void for_each_before(row_view const& row, F&& f);  ///< Those in line before it, the nearest first.
+  [[nodiscard]] bool in_line(row_view const& row);
+  [[nodiscard]] bool is_parked(std::string const& id);
+  [[nodiscard]] bool stands_before(std::string const& earlier, core::ticket const& t);
+  void check_line(core::ticket const& t, row_view const& row);
+  void check_claimed_lines(claim_reply const& reply);
+  void check_settled_lines(std::span<settlement const> items, std::vector<bool> const& applied);
+  void check_heads();
   void check_takeover(row_view const& before, instant now);
+  void check_budget(row_view const& before);
   void refresh(std::string const& id, bool by_owner);
   [[nodiscard]] static std::string incarnation_of(std::string const& token) { return token.substr(0, token.find('/')); }
 
@@ -115,7 +143,13 @@ class oracle {
   std::set<std::string> tokens_;
   std::map<std::string, instant> paused_;   ///< Since when.
   std::map<std::string, instant> resumed_;  ///< The last time.
+  std::uint64_t calls_ = 0;
   bool in_order_ = false;
+  bool keyed_ = false;
+  outbox::on_dead on_dead_ = outbox::on_dead::park;
+  std::set<std::string> keeps_order_;                                ///< Event types whose listener does.
+  std::map<std::string, std::map<std::int64_t, std::string>> keys_;  ///< The committed events of each key.
+  std::map<std::string, std::uint64_t> chains_broken_;               ///< By incarnation.
   std::string broken_;
 };
 
@@ -152,8 +186,18 @@ class watched_store final : public forwarding_store {
   }
   settle_reply settle(std::span<settlement const> items) override {
     auto reply = behind().settle(items);
-    oracle_.settled(items, reply.applied);
+    oracle_.settled(items, reply);
     return reply;
+  }
+  std::vector<place> places(std::span<std::string const> ids) override {
+    auto all = behind().places(ids);
+    oracle_.placed(all);
+    return all;
+  }
+  std::size_t heal(std::size_t limit) override {
+    auto const n = behind().heal(limit);
+    oracle_.healed(n);
+    return n;
   }
   std::vector<bool> renew(std::span<row_handle const> rows, std::chrono::milliseconds lease) override {
     auto kept = behind().renew(rows, lease);
@@ -161,7 +205,7 @@ class watched_store final : public forwarding_store {
     return kept;
   }
   std::size_t release(std::span<owner_token const> tokens, std::chrono::milliseconds lease) override {
-    auto const n = behind().release(tokens, lease);
+    auto const n = release_ ? release_(tokens) : behind().release(tokens, lease);
     oracle_.changed();
     return n;
   }
@@ -186,6 +230,20 @@ class watched_store final : public forwarding_store {
     if (changed) oracle_.resumed(p.event_type);
     return changed;
   }
+  std::size_t discard(event_filter const& filter, std::size_t limit) override {
+    auto const done = behind().discard(filter, limit);
+    oracle_.discarded(filter.ids.at(0), done > 0);
+    return done;
+  }
+  using forwarding_store::insert;
+  void insert(transaction_ref tx, std::span<insertion const> rows,
+              std::shared_ptr<insert_receipt> const& receipt) override {
+    behind().insert(tx, rows, receipt);
+    if (!receipt || !receipt_is_lost_ || !receipt_is_lost_()) return;
+    for (auto& each : receipt->rows) each = {.known = false};
+  }
+  void lose_receipts(std::function<bool()> lost) { receipt_is_lost_ = std::move(lost); }
+  void release_with(std::function<std::size_t(std::span<owner_token const>)> f) { release_ = std::move(f); }
   std::unique_ptr<dispatch_lock> try_dispatch_lock(std::string_view incarnation,
                                                    std::chrono::milliseconds lease) override {
     auto lock = behind().try_dispatch_lock(incarnation, lease);
@@ -203,6 +261,8 @@ class watched_store final : public forwarding_store {
 
  private:
   oracle& oracle_;
+  std::function<bool()> receipt_is_lost_{};
+  std::function<std::size_t(std::span<owner_token const>)> release_{};
   std::shared_ptr<watched_lock::session> session_;  ///< The last one.
 };
 

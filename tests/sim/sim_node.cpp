@@ -38,14 +38,19 @@ core::node_settings sim_node::make_settings() {
                   return behave();
                 }));
   routes.on("sim.async", [this](delivery const&, completion c) { taken_ = std::move(c); },
-            {.max_in_flight = p.narrow ? std::optional<std::size_t>{2} : std::nullopt});
+            {.max_in_flight = p.narrow ? std::optional<std::size_t>{2} : std::nullopt, .keeps_order = p.keeps_order});
   s.routes = routes.release();
-  s.mode = p.ordered ? node_mode::ordered : p.exclusive ? node_mode::single_node : node_mode::multi_node;
+  s.mode = p.keyed       ? node_mode::keyed
+           : p.ordered   ? node_mode::ordered
+           : p.exclusive ? node_mode::single_node
+                         : node_mode::multi_node;
   s.name = incarnation_;
   s.clock = world_.clock();
   s.incarnation = incarnation_;
   s.exclusive = p.exclusive;
   s.in_order = p.ordered;
+  s.keyed = p.keyed;
+  s.on_dead = p.skip ? on_dead::skip : on_dead::park;
   s.hot_path = !p.ordered;
   s.workers = p.workers;
   s.poll = {.every = p.poll_every, .batch = p.batch};
@@ -73,8 +78,8 @@ void sim_node::boot() {
     return f;
   });
   core_ = std::make_shared<core::node_core>(make_settings());
-  polling_ = settling_ = renewing_ = flushing_ = false;
-  poll_timer_ = settle_timer_ = renew_timer_ = instant::max();
+  polling_ = settling_ = renewing_ = placing_ = flushing_ = false;
+  poll_timer_ = settle_timer_ = renew_timer_ = place_timer_ = instant::max();
   frozen_until_ = {};
   busy_workers_ = 0;
   calls_.clear();
@@ -185,91 +190,6 @@ void sim_node::in_application(int life, std::function<void()> what) {
   in_process(life, std::move(what));
 }
 
-template <class Plan, class Send>
-void sim_node::drive(bool& busy, instant& timer, Plan&& plan, Send&& send) {
-  if (busy || !alive()) return;
-  auto p = plan();
-  if (p.request) {
-    busy = true;
-    send(std::move(*p.request));
-    return;
-  }
-  if (p.wake == steady_time::max()) return;
-  auto const now = world_.clock()->now();
-  auto const in = std::max(std::chrono::ceil<microseconds>(p.wake - world_.clock()->steady()), microseconds{1});
-  if (now + in >= timer && timer > now) return;  // an earlier look is planned
-  timer = now + in;
-  world_.at_us(in, [this, life = life_, &timer] {
-    in_process(life, [this, &timer] {
-      timer = instant::max();
-      pump();
-    });
-  });
-}
-
-// The request travels, takes effect (or not), and the reply travels back; the node may be gone or frozen by then.
-template <class Perform, class Apply>
-void sim_node::carry(bool& busy, Perform perform, Apply apply) {
-  auto const life = life_;
-  auto const store = store_;
-  world_.at_us(world_.latency(), [this, life, store, perform, apply, &busy] {
-    auto reply = std::make_shared<decltype(perform(*store))>(perform(*store));
-    world_.at_us(world_.latency(), [this, life, reply, apply, &busy] {
-      in_process(life, [this, reply, apply, &busy] {
-        busy = false;
-        apply(std::move(*reply));
-        pump();
-      });
-    });
-  });
-}
-
-void sim_node::pump() {
-  if (!alive() || pumping_ || frozen_until_ > world_.clock()->now()) return;
-  pumping_ = true;
-  auto const now = [&] { return world_.clock()->steady(); };
-  drive(
-      renewing_, renew_timer_,
-      [&] {
-        auto p = core_->with_engine([&](core::engine& e) { return e.plan_renew(now()); });
-        note_timeouts();
-        return p;
-      },
-      [&](core::renew_request r) {
-        auto const request = std::make_shared<core::renew_request>(std::move(r));
-        auto const self = core_->self(request->held);
-        carry(
-            renewing_,
-            [request, self, lock = core_->held_lock()](spi::store& s) {
-              return core::perform(s, *request, self, lock);
-            },
-            [this, request](core::renew_reply reply) { core_->apply(*request, reply); });
-      });
-  drive(
-      polling_, poll_timer_, [&] { return core_->plan_poll(); },
-      [&](core::poll_request r) {
-        auto const request = std::make_shared<core::poll_request>(std::move(r));
-        carry(
-            polling_,
-            [request, me = incarnation_, lock = core_->held_lock()](spi::store& s) {
-              return core::perform(s, *request, me, lock);
-            },
-            [this, request](core::poll_reply reply) { core_->apply(*request, std::move(reply)); });
-      });
-  drive(
-      settling_, settle_timer_,
-      [&] { return core_->with_engine([&](core::engine& e) { return e.plan_settle(now(), flushing_); }); },
-      [&](core::settle_request r) {
-        auto const request = std::make_shared<core::settle_request>(std::move(r));
-        carry(
-            settling_, [request](spi::store& s) { return core::perform(s, *request); },
-            [this, request](core::settle_reply reply) { core_->apply(*request, reply); });
-      });
-  work();
-  pumping_ = false;
-  if (alive()) core_->with_engine([&](core::engine& e) { world_.judge().check(e); });
-}
-
 void sim_node::work() {
   while (alive() && core_->take_answer()) {
   }
@@ -320,7 +240,7 @@ void sim_node::end_listener(std::list<call>::iterator c) {
                            (t->call.timed_out ? " too late"
                             : ends            ? ""
                                               : ", to be tried again"));
-  world_.judge().listener_ends(t->event.id(), c->epoch, ends);
+  world_.judge().listener_ends(t->event.id(), c->epoch, ends, std::holds_alternative<done_t>(answer));
   calls_.erase(c);
   --busy_workers_;
   core_->with_engine([&](core::engine& e) { e.finish(*t, std::move(v), world_.clock()->steady()); });
@@ -330,14 +250,16 @@ void sim_node::end_listener(std::list<call>::iterator c) {
 void sim_node::answer_later(std::list<call>::iterator c) {
   auto const t = c->ticket;
   bool ends = false;
+  bool delivers = false;
   if (c->what != act::throw_up) {
     auto r = behave();
-    ends = std::holds_alternative<done_t>(r.value()) || std::holds_alternative<dead>(r.value());
+    delivers = std::holds_alternative<done_t>(r.value());
+    ends = delivers || std::holds_alternative<dead>(r.value());
     (*c->answer)(std::move(r));
   }  // else it is dropped
   world_.trace(index_,
                "asynchronous listener of " + t->event.id() + (ends ? " answers" : " answers, to be tried again"));
-  world_.judge().listener_ends(t->event.id(), c->epoch, ends);
+  world_.judge().listener_ends(t->event.id(), c->epoch, ends, delivers);
   calls_.erase(c);
   pump();
 }

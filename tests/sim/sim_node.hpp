@@ -23,6 +23,7 @@ class sim_node {
 
   [[nodiscard]] bool alive() const noexcept { return core_ != nullptr; }
   [[nodiscard]] bool cut() const noexcept { return cut_; }
+  [[nodiscard]] bool frozen() const noexcept { return frozen_until_ > world_.clock()->now(); }
   [[nodiscard]] std::shared_ptr<core::node_core> const& core() const noexcept { return core_; }
   [[nodiscard]] int life() const noexcept { return life_; }
   [[nodiscard]] std::string const& incarnation() const noexcept { return incarnation_; }
@@ -51,6 +52,14 @@ class sim_node {
   void drive(bool& busy, instant& timer, Plan&& plan, Send&& send);
   template <class Perform, class Apply>
   void carry(bool& busy, Perform perform, Apply apply);
+  // The same on a server whose statements take time. `Start` is told what to call with the reply.
+  template <class Reply, class Start, class Apply>
+  void carry_in_steps(bool& busy, testing::operation what, Start start, Apply apply);
+  void carry_claim(std::shared_ptr<core::poll_request> const& request);
+  void carry_settlement(std::shared_ptr<core::settle_request> const& request);
+  void carry_renewal(std::shared_ptr<core::renew_request> const& request);
+  void trace_reply(core::poll_reply const& reply);
+  void trace_reply(core::settle_request const& sent, core::settle_reply const& reply);
   void work();
   void run_listener(core::ticket_ptr const& t);
   void end_listener(std::list<call>::iterator c);
@@ -70,8 +79,8 @@ class sim_node {
   std::shared_ptr<core::node_core> core_;
   bool cut_ = false;
   instant frozen_until_{};
-  bool polling_ = false, settling_ = false, renewing_ = false, flushing_ = false, pumping_ = false;
-  instant poll_timer_{}, settle_timer_{}, renew_timer_{};
+  bool polling_ = false, settling_ = false, renewing_ = false, placing_ = false, flushing_ = false, pumping_ = false;
+  instant poll_timer_{}, settle_timer_{}, renew_timer_{}, place_timer_{};
   std::size_t busy_workers_ = 0;
   std::list<call> calls_;
   act acting_ = act::succeed;  ///< What the listener that is asked now will do.

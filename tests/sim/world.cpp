@@ -5,56 +5,9 @@
 #include <outbox/error.hpp>
 
 #include "sim/sim_node.hpp"
+#include "sim/stepwise_store.hpp"
 
 namespace outbox::sim {
-
-profile profile::draw(core::random_source& r) {
-  profile p;
-  p.nodes = 1 + static_cast<int>(r.below(4));
-  p.exclusive = r.chance(0.25);
-  p.workers = 1 + r.below(4);
-  p.batch = 1 + r.below(12);
-  p.hot = 1 + r.below(30);
-  p.cold = 1 + r.below(30);
-  p.max_crashes = 2 + static_cast<std::int32_t>(r.below(3));
-  p.max_attempts = 1 + static_cast<std::int32_t>(r.below(5));
-  p.timeout = r.chance(0.5) ? 5s : 15s;
-  p.transactions = 10 + static_cast<int>(r.below(30));
-  // Each kind of fault is in the world or not; with none of them there must be no duplicate at all.
-  if (r.chance(0.4)) p.fail_before = 0.15 * r.fraction();
-  if (r.chance(0.4)) p.fail_after = 0.15 * r.fraction();
-  if (r.chance(0.3)) p.fail_later = 0.10 * r.fraction();
-  if (r.chance(0.1)) p.refuse = 0.05 * r.fraction();
-  if (r.chance(0.5)) p.kills = 1 + static_cast<int>(r.below(5));
-  if (r.chance(0.4)) p.freezes = 1 + static_cast<int>(r.below(3));
-  if (r.chance(0.3)) p.cuts = 1 + static_cast<int>(r.below(3));
-  if (r.chance(0.4)) p.stops = 1 + static_cast<int>(r.below(3));
-  if (r.chance(0.25)) p.outages = 1 + static_cast<int>(r.below(3));
-  if (r.chance(0.3)) p.ended_sessions = 1 + static_cast<int>(r.below(4));
-  if (r.chance(0.5)) p.savepoint = 0.4;
-  if (r.chance(0.4)) p.long_transaction = 0.2;
-  if (r.chance(0.4)) p.in_doubt = 0.2;
-  if (r.chance(0.4)) p.again = 0.3;
-  if (r.chance(0.3)) p.follow_up = 0.5;
-  if (r.chance(0.4)) p.stall = 0.08;
-  if (r.chance(0.3)) p.crash = 0.05;
-  if (r.chance(0.3)) p.poison = 1 + static_cast<int>(r.below(2));
-  if (r.chance(0.3)) p.fan_out = 0.4;
-  if (r.chance(0.3)) p.async = 0.4;
-  p.narrow = r.chance(0.5);
-  if (r.chance(0.3)) p.purges = 1 + static_cast<int>(r.below(6));
-  if (r.chance(0.3)) p.replays = 5 + static_cast<int>(r.below(30));
-  if (r.chance(0.2)) p.pauses = 1 + static_cast<int>(r.below(3));
-  if (r.chance(0.2)) {
-    p.ordered = p.exclusive = true;
-    p.workers = 1;
-    p.max_attempts = 1;
-    p.narrow = false;
-  }
-  // Not drawn, and not where sessions end: the other seeds stay what they were.
-  p.lock_lease = p.exclusive && p.ended_sessions == 0 && p.transactions % 2 == 0;
-  return p;
-}
 
 world::world(std::uint64_t seed, profile p, coverage& seen) : random_{seed}, profile_{p}, seen_{seen} {
   table_ = memory::open({.clock = clock_,
@@ -63,6 +16,17 @@ world::world(std::uint64_t seed, profile p, coverage& seen) : random_{seed}, pro
   oracle_ = std::make_unique<oracle>(table_, p.lease, p.max_attempts, p.max_crashes, seen);
   watched_ = std::make_shared<watched_store>(table_, *oracle_);
   if (p.ordered) oracle_->expect_order();
+  if (p.keyed) {
+    table_->backend().set_keyed(true);
+    std::set<std::string> keeps_order;
+    if (p.keeps_order) keeps_order.insert("sim.async");
+    oracle_->expect_keys(p.skip ? on_dead::skip : on_dead::park, std::move(keeps_order));
+    if (p.stepwise) {
+      server_ = std::make_unique<stepwise_store>(*this, dynamic_cast<memory::database&>(*table_), *oracle_);
+      watched_->release_with([this](auto tokens) { return server_->release(tokens); });
+    }
+    watched_->lose_receipts([this] { return random_.chance(profile_.no_receipt); });
+  }
   start_ = clock_->now();
   for (int i = 0; i < p.nodes; ++i) nodes_.push_back(std::make_unique<sim_node>(*this, i));
 }
@@ -102,9 +66,9 @@ testing::fault world::next_fault(int index, testing::operation what) {
   }
   if (f == testing::fault::none) return f;
   static constexpr char const* kinds[] = {"", "fails before", "fails after", "takes effect later", "is refused"};
-  static constexpr char const* operations[] = {"claim",  "settle",      "renew",       "release", "expire",
-                                               "lock",   "heartbeat",   "retire",      "purge",   "dead",
-                                               "replay", "read pauses", "lock renewal"};
+  static constexpr char const* operations[] = {"claim",  "settle",      "renew",        "release", "expire",
+                                               "lock",   "heartbeat",   "retire",       "purge",   "dead",
+                                               "replay", "read pauses", "lock renewal", "place"};
   auto const text = std::string{operations[static_cast<int>(what)]} + " " + kinds[static_cast<int>(f)];
   note(text);
   trace(index, text);
@@ -156,6 +120,7 @@ void world::plan_faults() {
   plan(profile_.purges, [this](sim_node&) { purge(); });
   plan(profile_.replays, [this](sim_node&) { replay(); });
   plan(profile_.pauses, [this](sim_node&) { pause(); });
+  plan(profile_.discards, [this](sim_node&) { discard(); });
 }
 
 void world::disturb_all(milliseconds length) {
@@ -173,6 +138,7 @@ void world::outage() {
   ++outages_;
   away_until_ = std::max<instant>(away_until_, clock_->now() + length);
   if (!profile_.lock_lease) watched_->end_session();
+  if (server_) server_->restart();
   disturb_all(length);
   at(length, [this] { disturb_all(); });
 }
@@ -195,12 +161,33 @@ void world::purge() {
 }
 
 void world::replay() {
-  if (written_ <= profile_.poison) return;
-  auto const n = static_cast<std::uint64_t>(written_ - profile_.poison);
-  auto const id = "e" + std::to_string(profile_.poison + 1 + static_cast<int>(random_.below(n)));
+  std::string id;
+  if (profile_.keyed) {
+    auto dead = oracle_->dead();
+    std::erase_if(dead, [this](auto const& each) { return oracle_->of(each).poison; });
+    if (dead.empty()) return;
+    id = dead[random_.below(dead.size())];
+  } else {
+    if (written_ <= profile_.poison) return;
+    auto const n = static_cast<std::uint64_t>(written_ - profile_.poison);
+    id = "e" + std::to_string(profile_.poison + 1 + static_cast<int>(random_.below(n)));
+  }
+  if (server_ && server_->is_locked(id)) return;
   if (watched_->replay({.ids = {id}}, 1) == 0) return;
   note("replay");
   trace(0, "an operator replays " + id);
+}
+
+void world::discard() {
+  auto const dead = oracle_->dead();
+  if (dead.empty()) return;
+  auto const id = dead[random_.below(dead.size())];
+  trace(0, "an operator discards " + id);
+  if (server_) {
+    server_->discard(id);
+  } else {
+    watched_->discard({.ids = {id}}, 1);
+  }
 }
 
 void world::pause() {
@@ -215,172 +202,6 @@ void world::pause() {
 
 void world::resume_all() {
   for (auto const& p : watched_->settings().pauses) watched_->resume(p);
-}
-
-std::string world::draw_type() {
-  if (random_.chance(profile_.fan_out)) return "sim.fan_out";
-  return random_.chance(profile_.async) ? "sim.async" : "sim.event";
-}
-
-void world::plan_transactions() {
-  for (int i = 0; i < profile_.transactions; ++i) {
-    auto const index = static_cast<int>(random_.below(static_cast<std::uint64_t>(profile_.nodes)));
-    // In bursts, so that slots run out.
-    auto const when =
-        random_.below(static_cast<std::uint64_t>(profile_.chaos.count())) / 1000 * 1000 + random_.below(20);
-    at(milliseconds{when},
-       [this, index, c = std::make_shared<counted>(open_transactions_)] { begin_transaction(index, c); });
-  }
-}
-
-// A caller's transaction. If its process ends first, so does it.
-struct world::caller {
-  caller(world& w, sim_node& n, std::shared_ptr<counted> c)
-      : in{w}, on{n}, core{n.core()}, tx{*w.table_}, open{std::move(c)}, outages{w.outages_} {}
-  ~caller() {
-    for (auto const& id : kept) in.oracle_->undone(id);
-  }
-  caller(caller const&) = delete;
-  caller& operator=(caller const&) = delete;
-
-  world& in;
-  sim_node& on;
-  std::weak_ptr<core::node_core> core;
-  memory::transaction tx;
-  std::shared_ptr<counted> open;
-  std::vector<std::string> kept;
-  std::vector<event> events;  ///< As many as `kept`.
-  int outages;                ///< Of the server, when it began.
-};
-
-void world::write_some(caller& c, int count) {
-  std::vector<event> events;
-  for (int i = 0; i < count; ++i) {
-    ++written_;
-    event_options o;
-    o.id = "e" + std::to_string(written_);
-    if (random_.chance(profile_.delayed)) o.deliver_after = milliseconds{1 + random_.below(5000)};
-    auto const size = random_.chance(0.1) ? random_.below(9000) : random_.below(40);
-    events.push_back(event::json(draw_type(), '"' + std::string(size, 'x') + '"', std::move(o)));
-    oracle_->birth(events.back().id(), draw_script(), written_ <= profile_.poison);
-    c.kept.push_back(events.back().id());
-    c.events.push_back(events.back());
-  }
-  c.core.lock()->write(join(c.tx), events);
-}
-
-// The same ids, after a savepoint has taken the first rows back.
-void world::write_again(caller& c, std::size_t from) {
-  note("written again in the same transaction");
-  c.core.lock()->write(join(c.tx), std::span{c.events}.subspan(from));
-}
-
-// The transaction was rolled back, but its node cannot tell; the application tries again on another connection, of the
-// same process or of another one.
-void world::abandon_and_retry(std::shared_ptr<caller> const& first) {
-  note("written again, the first end unseen");
-  auto& other = node(static_cast<int>(random_.below(static_cast<std::uint64_t>(profile_.nodes))));
-  if (other.alive() && !server_away()) {
-    auto const second = std::make_shared<caller>(*this, other, first->open);
-    second->kept = first->kept;
-    second->events = first->events;
-    other.in_process(other.life(), [this, second, &other] {
-      second->core.lock()->write(join(second->tx), second->events);
-      at(milliseconds{random_.below(30)}, [this, second, &other, life = other.life()] {
-        other.in_application(life, [this, second] { end_transaction(second); });
-      });
-      other.pump();
-    });
-  } else {
-    for (auto const& id : first->kept) oracle_->undone(id);
-  }
-  first->kept.clear();
-  // The node is told some time, or half a lease ends it.
-  at(milliseconds{random_.below(static_cast<std::uint64_t>(profile_.lease.count()) * 3 / 2)}, [first] {});
-}
-
-// What a hook does after a commit, within the call that ended the transaction.
-void world::follow_up(int index) {
-  if (!chaos_ || server_away() || !node(index).alive() || !random_.chance(profile_.follow_up)) return;
-  note("hook writes in a transaction of its own");
-  caller c{*this, node(index), std::make_shared<counted>(open_transactions_)};
-  write_some(c, 1);
-  next_commit_ = memory::commit_fate::ok;
-  c.tx.commit();
-  for (auto const& id : c.kept) oracle_->committed(id);
-  c.kept.clear();
-}
-
-void world::begin_transaction(int index, std::shared_ptr<counted> open) {
-  auto& n = node(index);
-  n.in_process(n.life(), [this, index, &n, open] {
-    if (server_away()) return;  // nothing can be begun
-    auto const c = std::make_shared<caller>(*this, n, open);
-    write_some(*c, 1 + static_cast<int>(random_.below(4)));
-    if (random_.chance(profile_.savepoint)) {
-      c->tx.savepoint("mark");
-      auto const before = c->kept.size();
-      write_some(*c, 1 + static_cast<int>(random_.below(2)));
-      if (random_.chance(0.7)) {
-        note("savepoint rolled back");
-        c->tx.rollback_to("mark");
-        if (random_.chance(0.5)) {
-          write_again(*c, before);
-        } else {
-          for (auto i = before; i < c->kept.size(); ++i) oracle_->undone(c->kept[i]);
-          c->kept.resize(before);
-          c->events.erase(c->events.begin() + static_cast<std::ptrdiff_t>(before), c->events.end());
-        }
-      }
-    }
-    bool const is_long = random_.chance(profile_.long_transaction);
-    if (is_long) note("long transaction");
-    auto const hold =
-        is_long ? random_.below(static_cast<std::uint64_t>(profile_.lease.count()) * 3 / 2) : random_.below(30);
-    trace(index,
-          "writes " + c->kept.front() + " to e" + std::to_string(written_) + (is_long ? " in a long transaction" : ""));
-    at(milliseconds{hold},
-       [this, c, &n, life = n.life()] { n.in_application(life, [this, c] { end_transaction(c); }); });
-    n.pump();
-  });
-}
-
-void world::end_transaction(std::shared_ptr<caller> const& shared) {
-  auto& c = *shared;
-  if (chaos_ && random_.chance(profile_.again)) return abandon_and_retry(shared);
-  auto const index = [&] {
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (nodes_[i].get() == &c.on) return static_cast<int>(i);
-    }
-    return -1;
-  }();
-  if (random_.chance(profile_.roll_back)) {
-    note("rollback");
-    trace(index, "rolls back " + c.kept.front());
-    c.tx.rollback();
-    c.on.pump();
-    return;
-  }
-  using enum memory::commit_fate;
-  bool const server_died = outages_ != c.outages;
-  bool const unsure = server_died || c.on.cut() || (chaos_ && random_.chance(profile_.in_doubt));
-  next_commit_ = !unsure               ? ok
-                 : server_died         ? lost_undone
-                 : random_.chance(0.4) ? lost_applied
-                 : random_.chance(0.5) ? lost_undone
-                                       : refused;
-  bool const applied = next_commit_ == ok || next_commit_ == lost_applied;
-  if (unsure) note(applied ? "commit in doubt, applied" : "commit in doubt or refused, undone");
-  trace(index, std::string{"commits "} + c.kept.front() + (unsure ? ", but does not know whether it happened" : ""));
-  try {
-    c.tx.commit();
-  } catch (error const&) {  // NOLINT(bugprone-empty-catch): that is the point
-  }
-  if (applied) {
-    for (auto const& id : c.kept) oracle_->committed(id);
-    c.kept.clear();
-  }
-  c.on.pump();
 }
 
 void world::heal() {
@@ -422,7 +243,7 @@ outcome_of_run world::run() {
           (profile_.max_crashes + 4) * (profile_.lease + 8s) * (1 + profile_.poison) + 120s + stalled_;
       if (clock_->now() > healed + patience) {
         throw violation{"I10: " + std::to_string(oracle_->pending().size()) + " events, " + oracle_->pending().front() +
-                        " first, are pending " +
+                        oracle_->describe(oracle_->pending().front()) + " first, are pending " +
                         std::to_string(std::chrono::duration_cast<std::chrono::seconds>(patience).count()) +
                         " s after everything healed"};
       }

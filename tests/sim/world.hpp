@@ -53,7 +53,21 @@ struct profile {
   double fan_out = 0, async = 0;  ///< Share of events for such a listener.
   int purges = 0, replays = 0, pauses = 0;
 
+  // Order per key. Writers of one key come one by one.
+  bool keyed = false;
+  int keys = 0;
+  double keyless = 0;        ///< Share of events without a key.
+  bool skip = false;         ///< A DEAD event does not park its key.
+  bool keeps_order = false;  ///< The asynchronous listener does.
+  double late_hook = 0;      ///< Share of transactions whose process hears of their end late.
+  double second_write = 0;   ///< Share of transactions that write twice.
+  double no_receipt = 0;     ///< Share of inserts that cannot tell where their rows stand.
+  int discards = 0;
+  bool stepwise = false;  ///< Statements of different nodes interleave: stepwise_store.hpp.
+  bool slow_statements = false;
+
   [[nodiscard]] static profile draw(core::random_source& r);
+  [[nodiscard]] static profile draw_keyed(core::random_source& r);
 };
 
 struct outcome_of_run {
@@ -65,6 +79,7 @@ struct outcome_of_run {
 };
 
 class sim_node;
+class stepwise_store;
 
 class world {
  public:
@@ -90,6 +105,8 @@ class world {
   [[nodiscard]] std::shared_ptr<testing::manual_clock> const& clock() const noexcept { return clock_; }
   [[nodiscard]] std::shared_ptr<outbox::store> const& table() const noexcept { return table_; }
   [[nodiscard]] std::shared_ptr<outbox::store> watched() const noexcept { return watched_; }
+  /// Null: each request of a node is one step.
+  [[nodiscard]] stepwise_store* server() const noexcept { return server_.get(); }
   [[nodiscard]] bool server_away() const noexcept { return clock_->now() < away_until_; }
   [[nodiscard]] sim_node& node(int i) noexcept { return *nodes_[static_cast<std::size_t>(i)]; }
 
@@ -120,10 +137,16 @@ class world {
   void disturb_all(milliseconds length = {});
   void purge();
   void replay();
+  void discard();
   void pause();
   void resume_all();
   void heal();
   struct caller;
+  struct key_locks;
+  [[nodiscard]] bool lock_keys(caller& c, int most);
+  void draw_key(caller const& c, event_options& o);
+  void write_more(caller& c);
+  void tell_later(std::shared_ptr<caller> const& c);
   void write_some(caller& c, int count);
   void write_again(caller& c, std::size_t from);
   void abandon_and_retry(std::shared_ptr<caller> const& first);
@@ -143,7 +166,9 @@ class world {
   instant away_until_{};  ///< The server is.
   int outages_ = 0;
   std::vector<std::unique_ptr<sim_node>> nodes_;
+  std::unique_ptr<stepwise_store> server_;
   int open_transactions_ = 0;  ///< Planned ones too: they may be late.
+  std::set<int> locked_keys_;
   std::priority_queue<happening> queue_;
   std::vector<std::string> trace_;
   instant start_{};

@@ -104,7 +104,8 @@ TEST_F(Keyed, I5_ASettlementThatIsRefusedAloneHoldsUpThoseBehindIt) {
     for (auto const* id : {"a", "b", "x"}) {
       if (status(id) == event_status::delivered && std::ranges::find(order, id) == order.end()) order.push_back(id);
     }
-    if (status("b") == event_status::delivered) EXPECT_EQ(status("a"), event_status::delivered);
+    if (status("b") != event_status::delivered) continue;
+    EXPECT_EQ(status("a"), event_status::delivered);
   }
   EXPECT_THAT(order, ::testing::UnorderedElementsAre("a", "b", "x"));
 }
@@ -392,6 +393,7 @@ class KeyedSkip : public keyed_fixture {
 TEST_F(KeyedSkip, I5_TheNextBeginsBehindADeadEvent) {
   claim("k", {"a", "b", "c"});
   EXPECT_EQ(n.deliver(dead{"no"}), "a");
+  settle_all();
   EXPECT_EQ(n.deliver(), "b");
   settle_all();
   EXPECT_EQ(status("a"), event_status::dead);
@@ -409,8 +411,7 @@ TEST_F(KeyedSkip, I5_TheNextBeginsBehindADeadEvent) {
 TEST_F(KeyedSkip, I5_WhatCannotBeReadIsSkipped) {
   odd->unreadable = {"a", "c"};
   claim("k", {"a", "b", "c", "d"});
-  EXPECT_THAT(n.deliver_all(), ElementsAre("b", "d"));
-  settle_all();
+  EXPECT_THAT(rest(), ElementsAre("b", "d"));
   EXPECT_EQ(status("c"), event_status::dead);
   EXPECT_TRUE(empty());
 }
@@ -420,8 +421,7 @@ TEST_F(KeyedSkip, I5_ARowWhoseCrashesAreUsedUpIsSkipped) {
   crash("a", 3);
   put("k", {"b"});
   look_again();
-  EXPECT_THAT(n.deliver_all(), ElementsAre("b"));
-  settle_all();
+  EXPECT_THAT(rest(), ElementsAre("b"));
   EXPECT_EQ(status("a"), event_status::dead);
   EXPECT_EQ(db.row("a").blocked, std::nullopt);
 }

@@ -54,7 +54,6 @@ struct chain {
   std::size_t claimed = 0;    ///< The rows that its claim brought.
   std::size_t members = 0;    ///< Its tickets, registered ones included.
   std::size_t births = 0;     ///< Those of the hot path among them.
-  std::size_t claimed = 0;    ///< The rows that its claim brought.
   std::size_t in_flight = 0;  ///< Those that run.
   bool crowded = false;       ///< It had as many births as may wait. None is owned until they are gone.
   bool broken = false;

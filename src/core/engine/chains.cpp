@@ -77,7 +77,6 @@ void engine::join_claimed(ticket& t, std::string key, std::int64_t seq) {
   t.seq = seq;
   at->second->claimed += 1;
   join(t, at->second);
-  at->second->claimed += 1;
   enter_line(t);
 }
 
@@ -118,6 +117,12 @@ bool engine::leaves_line(ticket const& t) const noexcept {
   return what == outcome::dead && settings_.on_dead == on_dead::skip;
 }
 
+// A DEAD event lets the next one begin when that is durable: else a crash would bring it back, and it might be
+// delivered behind later ones.
+bool engine::lets_next_begin(ticket const& t) const noexcept {
+  return is_over(t) && t.settlement.outcome == outcome::delivered && !t.repeat;
+}
+
 bool engine::is_next(ticket const& t) const noexcept {
   auto const* const ahead = t.ahead;
   // A listener that keeps the order itself has taken the one before.
@@ -126,7 +131,7 @@ bool engine::is_next(ticket const& t) const noexcept {
     return true;
   }
   if (t.chain->in_flight > 0) return false;
-  return t.ahead == nullptr || (is_over(*t.ahead) && leaves_line(*t.ahead));
+  return t.ahead == nullptr || lets_next_begin(*t.ahead);
 }
 
 // An event must not be DONE before the one before it is: a crash in between would leave a gap that is delivered late.
@@ -147,25 +152,38 @@ void engine::enqueue(ticket& t, steady_time now) noexcept {
   signals_ |= signal_work;
 }
 
-// Of a listener that keeps the order itself, later events may have been answered first.
-void engine::start_behind(ticket& t, steady_time now) noexcept {
-  ticket* next = t.behind;
-  while (next != nullptr && is_over(*next) && leaves_line(*next)) next = next->behind;
+// Begins the first of them that waits, unless something before it is not delivered. Of a listener that keeps the order
+// itself, later events may have been answered first.
+void engine::start_from(ticket* next, steady_time now) noexcept {
+  while (next != nullptr && lets_next_begin(*next)) next = next->behind;
   if (next != nullptr && next->stage == stage::waiting) enqueue(*next, now);
 }
 
 // The listener has answered. The next event begins at once, not when this one is durable: after a crash the key is
 // repeated from some point on, in order.
 void engine::follow_up(ticket& t, steady_time now) {
+  bool const goes_on = has_bug(planted_bug::chain_goes_on_after_a_failure);
+  if (!leaves_line(t) && !goes_on) return break_chain(t);
+  if (t.settlement.outcome == outcome::delivered || goes_on) return pass(t, now);
+  // Of a listener that keeps the order itself, the next ones may be queued.
+  for (ticket* n = t.behind; n != nullptr; n = n->behind) {
+    if (n->stage != stage::queued) continue;
+    n->limit = steady_time::max();
+    move_to(*n, stage::waiting);
+  }
+}
+
+// The event has left the line: what is behind it may begin.
+void engine::pass(ticket& t, steady_time now) {
   auto& c = *t.chain;
-  if (!leaves_line(t) && !has_bug(planted_bug::chain_goes_on_after_a_failure)) return break_chain(t);
   if (t.seq > c.done_seq) {
     c.done_seq = t.seq;
     c.last_done = t.event.id();
   }
   bool const whole_run = !c.broken && t.behind == nullptr && t.path == path::cold && c.claimed >= run_;
   if (whole_run && run_ < longest_run) run_ *= 2;
-  if (c.in_flight == 0) start_behind(t, now);
+  // Of a broken chain, what stood before the break goes on; what was behind it has been given back.
+  if (c.in_flight == 0) start_from(t.settlement.outcome == outcome::delivered ? c.line.first() : t.behind, now);
   look_at_loose(c, now);
 }
 

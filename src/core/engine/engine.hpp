@@ -212,12 +212,14 @@ class engine {
   void look_at_loose(chain& c, steady_time now) noexcept;
   void enter_line(ticket& t) noexcept;
   [[nodiscard]] bool leaves_line(ticket const& t) const noexcept;
+  [[nodiscard]] bool lets_next_begin(ticket const& t) const noexcept;
   [[nodiscard]] bool is_next(ticket const& t) const noexcept;
   [[nodiscard]] bool may_settle(ticket const& t) const noexcept;
   void begin_waiting(ticket& t, steady_time now) noexcept;
   void enqueue(ticket& t, steady_time now) noexcept;
   void follow_up(ticket& t, steady_time now);
-  void start_behind(ticket& t, steady_time now) noexcept;
+  void pass(ticket& t, steady_time now);
+  void start_from(ticket* next, steady_time now) noexcept;
   void break_chain(ticket& t, bool repeat = true) noexcept;
   static void put_back(ticket& t);
   void give_back_alone(ticket& t) noexcept;

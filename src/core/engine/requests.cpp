@@ -87,7 +87,7 @@ renew_reply perform(spi::store& s, renew_request const& request, node_row const&
   also([&] {
     if (request.heal == 0) return;
     reply.healed = s.heal(request.heal);
-    reply.commits += *reply.healed > 0 ? 1 : 0;
+    reply.commits += *reply.healed > 0 ? 1U : 0U;
   });
   return reply;
 }

@@ -98,6 +98,7 @@ void engine::settled(ticket& t, bool applied, steady_time now) {
         "dead", std::move(facts));
   }
   count_settled(t);
+  if (t.chain && s.outcome == outcome::dead && leaves_line(t)) pass(t, now);
   remove(t);
 }
 
