@@ -104,7 +104,8 @@ void oracle::check_settled_lines(std::span<settlement const> items, std::vector<
       auto const& id = other.event.id();
       auto const& e = of(id);
       bool const lost = e.lost_by.contains(incarnation_of(s.row.token));
-      bool const failed = keeps_order && (!e.running || e.call > f.call || e.runner != f.runner) && !e.delivered;
+      bool const again = e.call > f.call || e.runner != f.runner;  // it failed, and is tried again beside this one
+      bool const failed = keeps_order && (again || (!e.running && !e.delivered));
       if (!leave.contains(id) && !lost && !failed)
         broken("I5", s.row.id, "is DONE and " + id + ", which is before it, is not");
       return true;
