@@ -30,7 +30,7 @@ std::string in_line(std::string_view sql, bool indexed) {
 
 namespace {
 
-// Another program wrote the row `r` with a delay: it is not due, and nobody but its writer has made it wait. A row that
+// Another program wrote the row `r` with a delay: it is not due, and only its writer has made it wait. A row that
 // was unblocked a moment ago may be due later than this claim began; hence the second.
 #define DELAYED(r)                                                                                                   \
   "(" r "{status} = {NEW} AND " r "{available_at} > " NOW " + INTERVAL 1 SECOND AND " r "{locked_by} IS NULL AND " r \
@@ -75,12 +75,12 @@ void add_run(key_statements& s, in_layout const& t, bool indexed) {
 void add_unblocking(key_statements& s, in_layout const& t, bool indexed) {
 #define ADD_NEXT(seq)                                                                                          \
   "SELECT if(x.{blocked} = 1, concat(@outbox_next, ',[', x.{seq}, ']'), @outbox_next) INTO @outbox_next FROM " \
-  "[line:x] "                                                                                                  \
-  "WHERE [key:x] = ?1 AND x.{seq} > " seq " ORDER BY x.{seq} LIMIT 1"
+  "[line:x] WHERE [key:x] = ?1 AND x.{seq} > " seq " ORDER BY x.{seq} LIMIT 1"
   s.begin_unblock = "SET @outbox_next = '[[0]'";
   s.add_next = t(in_line(ADD_NEXT("?2"), indexed));
   s.lowest_left = t("SELECT min(c.n) INTO @outbox_seq FROM " ROWS(", id varchar(36) [utf8] PATH '$[1]'")
-                    " WHERE NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE p.{event_id} = c.id AND " IN_LINE("p.") ")");
+                    " WHERE NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE p.{event_id} = c.id "
+                    "AND " IN_LINE("p.") ")");
   s.add_next_behind = t(in_line(ADD_NEXT("@outbox_seq"), indexed));
 #undef ADD_NEXT
   s.unblock = t(

@@ -12,11 +12,6 @@ namespace {
 // So many rows are locked by one statement.
 constexpr std::size_t most_rows = 1000;
 
-// Rows of one key, by their numbers.
-struct group {
-  std::span<std::size_t> indexes;
-};
-
 struct line_row {
   std::int64_t seq;
   std::string id;
