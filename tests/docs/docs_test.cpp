@@ -848,8 +848,8 @@ option_list options_of(outbox::sqlite::options const& o) {
 }
 
 option_list options_of(outbox::postgres::options const& o) {
-  auto const& [table, schema, connections, timeout, migrate, adopt_jsonb, ordered, notify, log, done_rows, connect,
-               layout, read_only] = o;
+  auto const& [table, schema, connections, timeout, migrate, adopt_jsonb, ordered, keyed, notify, log, done_rows,
+               connect, layout, read_only] = o;
   return {{"table", table},
           {"schema", unset(schema.empty(), "the current schema")},
           {"connections", text(connections)},
@@ -857,6 +857,7 @@ option_list options_of(outbox::postgres::options const& o) {
           {"migrate", text(migrate)},
           {"adopt_jsonb", adopt_jsonb == outbox::postgres::jsonb::convert ? "convert" : "keep"},
           {"ordered", text(ordered)},
+          {"keyed", text(keyed)},
           {"notify", text(notify)},
           {"log", text(log)},
           {"done_rows", text(done_rows)},
@@ -866,13 +867,14 @@ option_list options_of(outbox::postgres::options const& o) {
 }
 
 option_list options_of(outbox::mysql::options const& o) {
-  auto const& [table, database, connections, timeout, migrate, adopt_json, log, done_rows, flavour, connect, layout,
-               read_only] = o;
+  auto const& [table, database, connections, timeout, migrate, keyed, adopt_json, log, done_rows, flavour, connect,
+               layout, read_only] = o;
   return {{"table", table},
           {"database", unset(database.empty(), "that of the connection")},
           {"connections", text(connections)},
           {"timeout", text(timeout)},
           {"migrate", text(migrate)},
+          {"keyed", text(keyed)},
           {"adopt_json", adopt_json == outbox::mysql::json_columns::convert ? "convert" : "keep"},
           {"log", text(log)},
           {"done_rows", text(done_rows)},
