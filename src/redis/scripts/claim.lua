@@ -206,9 +206,10 @@ local function consider(m, claimable)
   end
   if not pending(v[3]) or (in_order and v[11] == '1') then return 'leave' end
   local key = keyed and v[11] and v[22]
+  if not in_order and leave[id] then return 'leave' end  -- it could not be changed, not even noted
   local wait = key and waits(key, v[12])
   if wait then return wait_for(m, claimable, wait, v[5]) end
-  if paused(v[1], v[2]) or (not in_order and leave[id]) then return 'leave' end
+  if paused(v[1], v[2]) then return 'leave' end
   local r = row_from(m, id, v, claimable)
   r.key = key
   local choice
