@@ -274,7 +274,9 @@ TYPED_TEST(KeyedNodes, I5_ARollbackInTheMiddleLeavesNoGap) {
     this->rollback_to_savepoint(tx);
     n.writer().write(tx, "t", "1", {.id = "s2", .ordering_key = "k"});
   });
-  written.insert(written.end(), {"s0", "s2"});
+  written.push_back("s0");
+  if (!this->db.has_savepoints()) written.push_back("s1");  // nothing was rolled back
+  written.push_back("s2");
   ASSERT_TRUE(this->settled());
   EXPECT_EQ(this->ledger.of("k"), written);
 }

@@ -475,9 +475,55 @@ TEST_F(Kafka, I1_EventsSurviveErrorsOfTheCluster) {
   EXPECT_LE(twice, to->health().unsure) << "only where it was reported";
 }
 
+// What the topic has of each key: all of it, in one partition, in order.
+class KafkaOrder : public Kafka {
+ protected:
+  static constexpr int events = 300, aggregates = 5;
+
+  // Counts the answers that are awaited.
+  class counted final : public detail::answer_slot {
+   public:
+    counted(completion to, std::atomic<int>& awaited) : to_{std::move(to)}, awaited_{awaited} {}
+    void answer(result&& r, std::optional<std::string>&& /*progress*/) noexcept override {
+      --awaited_;
+      to_(std::move(r));
+    }
+    void dropped() noexcept override { --awaited_; }
+    void remember(std::string&& /*progress*/) noexcept override {}
+
+   private:
+    completion to_;
+    std::atomic<int>& awaited_;
+  };
+
+  void write_beside_errors(node& box, std::shared_ptr<store> const& store, bool for_good) {
+    for (int i = 0; i < events; ++i) {
+      memory::transaction tx{*store};
+      box.writer().write(tx, "t", std::to_string(i), {.aggregate = {"a", std::to_string(i % aggregates)}});
+      tx.commit();
+      if (!cluster.is_mock() || i % 100 != 50) continue;
+      cluster.fail_produce(RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, 2);
+      cluster.fail_produce(
+          for_good ? RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED : RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, 1);
+    }
+  }
+  void expect_order() {
+    std::map<std::string, std::vector<int>> by_key;
+    std::map<std::string, int> partition;
+    for (auto const& m : cluster.messages(topic)) {
+      by_key[m.key].push_back(std::stoi(m.payload));
+      EXPECT_EQ(partition.try_emplace(m.key, m.partition).first->second, m.partition) << m.key;
+    }
+    EXPECT_EQ(by_key.size(), static_cast<std::size_t>(aggregates));
+    for (auto const& [key, all] : by_key) {
+      EXPECT_EQ(all.size(), static_cast<std::size_t>(events / aggregates)) << key;
+      EXPECT_TRUE(std::ranges::is_sorted(all)) << "I5: " << key;
+    }
+  }
+};
+
 // One event at a time, and none before the one ahead of it is stored: errors change nothing about that.
-TEST_F(Kafka, I5_AnOrderedNodeKeepsTheOrderOfEachAggregate) {
-  constexpr int events = 300, aggregates = 5;
+TEST_F(KafkaOrder, I5_AnOrderedNodeKeepsTheOrderOfEachAggregate) {
   if (cluster.is_mock()) cluster.topic(topic, 8);
   auto producer = options();
   producer.properties["linger.ms"] = "0";
@@ -487,27 +533,55 @@ TEST_F(Kafka, I5_AnOrderedNodeKeepsTheOrderOfEachAggregate) {
   o.listeners.on("t", publish(to, {.topic = topic}));
   auto box = ordered(std::move(o));
   box.start();
-  for (int i = 0; i < events; ++i) {
-    memory::transaction tx{*store};
-    box.writer().write(tx, "t", std::to_string(i), {.aggregate = {"a", std::to_string(i % aggregates)}});
-    tx.commit();
-    if (!cluster.is_mock() || i % 100 != 50) continue;
-    cluster.fail_produce(RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, 2);
-    cluster.fail_produce(RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, 1);
-  }
+  write_beside_errors(box, store, /*for_good=*/true);
   EXPECT_TRUE(eventually([&] { return store->inspect().counts().done == events; })) << to->health().reason;
   box.stop();
-  std::map<std::string, std::vector<int>> by_key;
-  std::map<std::string, int> partition;
-  for (auto const& m : cluster.messages(topic)) {
-    by_key[m.key].push_back(std::stoi(m.payload));
-    EXPECT_EQ(partition.try_emplace(m.key, m.partition).first->second, m.partition) << m.key;
-  }
-  EXPECT_EQ(by_key.size(), static_cast<std::size_t>(aggregates));
-  for (auto const& [key, all] : by_key) {
-    EXPECT_EQ(all.size(), static_cast<std::size_t>(events / aggregates)) << key;
-    EXPECT_TRUE(std::ranges::is_sorted(all)) << "I5: " << key;
-  }
+  expect_order();
+}
+
+// One event of a key at a time, and keys beside each other.
+TEST_F(KafkaOrder, I5_AKeyedNodeKeepsTheOrderOfEachKey) {
+  if (cluster.is_mock()) cluster.topic(topic, 8);
+  auto const to = kafka::open(options());
+  auto const store = memory::open();
+  keyed_options o{.store = store, .log = nullptr};
+  o.listeners.on("t", publish(to, {.topic = topic}));
+  auto box = keyed(std::move(o));
+  box.start();
+  write_beside_errors(box, store, /*for_good=*/true);
+  EXPECT_TRUE(eventually([&] { return store->inspect().counts().done == events; })) << to->health().reason;
+  box.stop();
+  expect_order();
+}
+
+// The producer has many events of a key under way, and tries them again in order.
+TEST_F(KafkaOrder, I5_AProducerThatKeepsOrderHasManyEventsOfAKeyUnderWay) {
+  if (cluster.is_mock()) cluster.topic(topic, 8);
+  auto producer = options();
+  producer.message_timeout = 0ms;
+  producer.properties["linger.ms"] = "20";
+  // A broker refuses a batch that follows one which it has not stored; the mock stores it.
+  if (cluster.is_mock()) producer.properties["max.in.flight"] = "1";
+  auto const to = kafka::open(producer);
+  auto const store = memory::open();
+  keyed_options o{.store = store, .log = nullptr};
+  std::atomic<int> under_way = 0, most = 0;
+  auto const send = publish(to, {.topic = topic});
+  o.listeners.on("t",
+                 [&](delivery const& d, completion answer) {
+                   int const now = ++under_way;
+                   for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+                   }
+                   send(d, completion{std::make_unique<counted>(std::move(answer), under_way)});
+                 },
+                 {.timeout = 0ms, .keeps_order = true});
+  auto box = keyed(std::move(o));
+  box.start();
+  write_beside_errors(box, store, /*for_good=*/false);
+  EXPECT_TRUE(eventually([&] { return store->inspect().counts().done == events; })) << to->health().reason;
+  box.stop();
+  expect_order();
+  EXPECT_GT(most, aggregates) << "more than one of a key at a time";
 }
 
 }  // namespace
