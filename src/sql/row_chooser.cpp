@@ -68,7 +68,7 @@ std::size_t row_chooser::finish(bool notes_are_stuck) {
   if (!more_behind) return 0;
   bool const some_go_away = !chosen_.note.empty() && !notes_are_stuck;
   if (!chosen_.ids.empty() || some_go_away) reply_.more = true;
-  return window_ <= widest_look && !some_go_away ? window_ * 8 : 0;
+  return window_ <= widest_window && !some_go_away ? window_ * 8 : 0;
 }
 
 std::size_t row_chooser::longest_run() const noexcept {

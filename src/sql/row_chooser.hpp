@@ -14,7 +14,7 @@ namespace outbox::inline v0::sql {
 using namespace spi;
 
 /// About how many rows a claim looks at.
-inline constexpr std::size_t widest_look = 10'000;
+inline constexpr std::size_t widest_window = 10'000;
 
 /// The rows that a claim wants. They are locked.
 struct chosen_rows {

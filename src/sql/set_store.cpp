@@ -168,7 +168,7 @@ claim_reply set_store::claim(claim_request const& request) {
 // One that follows many notes begins wider: what waits for a few rows is then noted in few claims.
 chosen_rows set_store::look(connection& c, claim_request const& request, std::size_t most, claim_reply& reply) {
   auto const to_note = request.keyed ? std::min(last_notes_ * 2, row_chooser::most_notes) : 0;
-  for (auto window = std::min(std::max(request.limit, to_note), widest_look) + 1;;) {
+  for (auto window = std::min(std::max(request.limit, to_note), widest_window) + 1;;) {
     reply = {};
     row_chooser choose{request, window, most, reply};
     send_look(c, request, window, choose);
