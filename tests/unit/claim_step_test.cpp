@@ -89,6 +89,25 @@ TEST_F(ClaimStep, R3_ClaimsGrowWhileTheyComeBackFull) {
   EXPECT_THAT(claims_of(growing), ElementsAre(4, 1)) << "a claim that left nothing behind has ended the growth";
 }
 
+// What is behind a run is blocked, so such a claim never says that there is more.
+TEST(ClaimSize, OfAKeyedNodeGrowsWhileRunsFillItsClaims) {
+  claim_size size{{.batch = 4, .max_batch = 20}, 100, false};
+  auto const claim = [&](std::size_t rows, bool holds_rows) {
+    spi::claim_reply reply;
+    for (; rows > 0; --rows) reply.rows.push_back({.handle = {}, .event = event::json("t", "1")});
+    size.note({.limit = size.next(), .keyed = true}, reply, holds_rows);
+    return size.next();
+  };
+  EXPECT_EQ(claim(4, false), 8U);
+  EXPECT_EQ(claim(0, true), 8U) << "what is due waits for rows that the node holds";
+  EXPECT_EQ(claim(8, false), 16U);
+  EXPECT_EQ(claim(9, false), 16U) << "the longest run that the claim could take";
+  EXPECT_EQ(claim(16, false), 20U);
+  EXPECT_EQ(claim(3, true), 4U) << "a claim that left nothing behind";
+  EXPECT_EQ(claim(4, false), 8U);
+  EXPECT_EQ(claim(0, false), 4U);
+}
+
 TEST_F(ClaimStep, R3_ClaimsDoNotGrowBeyondABatchThatIsTheLargestAllowed) {
   for (std::size_t const most : {4U, 1U}) {
     table fresh;

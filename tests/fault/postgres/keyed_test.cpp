@@ -150,6 +150,47 @@ TEST_F(PostgresKeyed, I5_WhatWaitsBehindTheLowestOfSeveralIsUnblocked) {
   EXPECT_EQ(blocked("d"), "true") << "it waits for b";
 }
 
+// The lowest of those that were applied: another node settles the one before at the same time, and sees this one in
+// line.
+TEST_F(PostgresKeyed, I5_WhatWaitsBehindAnAppliedSettlementIsUnblockedIfALowerOneIsLost) {
+  put("k", {"a", "b", "c"});
+  put("l", {"x", "y"});
+  auto held = take("n/1", 2);
+  ASSERT_THAT(ids(held), ElementsAre("a", "b"));
+  auto const other = take("n/2", 1);
+  ASSERT_THAT(ids(other), ElementsAre("x"));
+  ASSERT_EQ(take("n/3").noted, 1U) << "y; c was noted by the claim before";
+  ASSERT_EQ(blocked("c"), "true");
+  held.rows[0].handle.token = "other/1";
+  settlement const all[] = {done_of(held.rows[1]), done_of(held.rows[0]), done_of(other.rows[0])};
+  auto const reply = table->backend().settle(all);
+  EXPECT_THAT(reply.applied, ElementsAre(true, false, true));
+  EXPECT_EQ(reply.unblocked, 2U);
+  EXPECT_EQ(blocked("c"), "false");
+  EXPECT_EQ(blocked("y"), "false");
+}
+
+// A wide look does not ask what is behind every row.
+TEST_F(PostgresKeyed, AWideLookTakesTheRunOfARowThatWasUnblocked) {
+  put("k", {"a", "b", "c"});
+  auto const first = take("n/1", 1);
+  ASSERT_EQ(take("n/2", 1000).noted, 2U);
+  ASSERT_EQ(end(first.rows[0]).unblocked, 1U);
+  EXPECT_THAT(ids(take("n/3", 1000)), ElementsAre("b", "c"));
+}
+
+TEST_F(PostgresKeyed, AWideLookTakesARowAloneThatWasOnlyGivenBackAndTheRestAfterIt) {
+  put("k", {"a", "b", "c"});
+  auto const first = take("n/1", 1);
+  ASSERT_EQ(take("n/2", 1000).noted, 2U);
+  settlement const back{.row = first.rows[0].handle, .outcome = outcome::release};
+  ASSERT_TRUE(table->backend().settle(std::span{&back, 1}).applied[0]);
+  auto const again = take("n/3", 1000);
+  ASSERT_THAT(ids(again), ElementsAre("a"));
+  EXPECT_EQ(end(again.rows[0]).unblocked, 1U);
+  EXPECT_THAT(ids(take("n/4", 1000)), ElementsAre("b", "c"));
+}
+
 // Unblocking writes only what is blocked, so it does not lock rows that the same node renews.
 TEST_F(PostgresKeyed, ASettlementDoesNotLockAHeldRowThatARenewalLocks) {
   put("k", {"a", "b"});
