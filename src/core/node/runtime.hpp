@@ -17,8 +17,8 @@
 
 namespace outbox::inline v0::core {
 
-/// Threads end in this order: purger, poller, workers, placer, settler, renewer; the last two only after the last running
-/// listener. Only these threads talk to the store, so `stop()` never waits for a store beyond its deadline.
+/// Threads end in this order: purger, poller, workers, placer, settler, renewer; the last two only after the last
+/// running listener. Only these threads talk to the store, so `stop()` never waits for a store beyond its deadline.
 class runtime {
  public:
   explicit runtime(std::shared_ptr<node_core> core);
