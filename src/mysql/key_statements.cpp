@@ -40,7 +40,7 @@ namespace {
 #define WAITS(r) r "{blocked} = 1 AND " PENDING(r)
 
 // The rows of a JSON text, which has the number of each and `columns`.
-#define ROWS(columns) "JSON_TABLE([rows], '$[*]' COLUMNS (n bigint PATH '$[0]'" columns ")) c"
+#define ID_ROWS(columns) "JSON_TABLE([rows], '$[*]' COLUMNS (n bigint PATH '$[0]'" columns ")) c"
 #define DUE_AT ", due datetime(6) PATH "
 
 void add_notes(key_statements& s, in_layout const& t) {
@@ -48,7 +48,7 @@ void add_notes(key_statements& s, in_layout const& t) {
       "x.") ", x.due_at FROM {outbox_event} x FORCE INDEX ({outbox_event_id}) WHERE "
             "x.due_at <= " NOW " AND x.{blocked} = 0 AND x.{event_id} IN [rows]");
 #define NOTE \
-  "START TRANSACTION; SELECT json_arrayagg(json_array(t.{seq})) INTO @outbox_rows FROM " ROWS(                        \
+  "START TRANSACTION; SELECT json_arrayagg(json_array(t.{seq})) INTO @outbox_rows FROM " ID_ROWS(                        \
       ", b bigint PATH '$[1]'" DUE_AT "'$[2]'") " STRAIGHT_JOIN {outbox_event} p FORCE INDEX (PRIMARY) ON p.{seq} = " \
   "c.b STRAIGHT_JOIN {outbox_event} t FORCE INDEX ({outbox_event_due}) ON t.due_at = c.due AND t.{seq} = c.n WHERE "  \
   IN_LINE("p.") " AND t.{blocked} = 0 FOR UPDATE SKIP LOCKED; UPDATE " CHOSEN " SET {blocked} = 1; COMMIT"
@@ -62,12 +62,12 @@ void add_notes(key_statements& s, in_layout const& t) {
 void add_run(key_statements& s, in_layout const& t, bool indexed) {
   s.run = t(in_line(
       "SELECT x.{seq}, x.due_at FROM [line:x] WHERE [key:x] = ?1 AND x.{seq} > ?2 ORDER BY x.{seq} LIMIT ?3", indexed));
-  s.lock_due = t("SELECT " CANDIDATE("t.", CLAIMABLE("t.")) " FROM " ROWS(
+  s.lock_due = t("SELECT " CANDIDATE("t.", CLAIMABLE("t.")) " FROM " ID_ROWS(
       DUE_AT
       "'$[1]'") " STRAIGHT_JOIN {outbox_event} t "
                 "FORCE INDEX ({outbox_event_due}) ON t.due_at = c.due AND t.{seq} = c.n WHERE t.due_at <= " NOW
                 " AND t.{blocked} = 0 FOR UPDATE SKIP LOCKED");
-  s.lock_waiting = t("SELECT " CANDIDATE("t.", CLAIMABLE("t.")) " FROM " ROWS(
+  s.lock_waiting = t("SELECT " CANDIDATE("t.", CLAIMABLE("t.")) " FROM " ID_ROWS(
       "") " STRAIGHT_JOIN {outbox_event} t FORCE INDEX (PRIMARY) "
           "ON t.{seq} = c.n WHERE " WAITS("t.") " AND " CLAIMABLE("t.") " <= " NOW " FOR UPDATE SKIP LOCKED");
 }
@@ -78,7 +78,7 @@ void add_unblocking(key_statements& s, in_layout const& t, bool indexed) {
   "[line:x] WHERE [key:x] = ?1 AND x.{seq} > " seq " ORDER BY x.{seq} LIMIT 1"
   s.begin_unblock = "SET @outbox_next = '[[0]'";
   s.add_next = t(in_line(ADD_NEXT("?2"), indexed));
-  s.lowest_left = t("SELECT min(c.n) INTO @outbox_seq FROM " ROWS(", id varchar(36) [utf8] PATH '$[1]'")
+  s.lowest_left = t("SELECT min(c.n) INTO @outbox_seq FROM " ID_ROWS(", id varchar(36) [utf8] PATH '$[1]'")
                     " WHERE NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE p.{event_id} = c.id "
                     "AND " IN_LINE("p.") ")");
   s.add_next_behind = t(in_line(ADD_NEXT("@outbox_seq"), indexed));

@@ -10,7 +10,7 @@ namespace outbox::inline v0::mysql {
 namespace {
 
 // So many rows are locked by one statement.
-constexpr std::size_t most_rows = 1000;
+constexpr std::size_t rows_at_once = 1000;
 
 struct line_row {
   std::int64_t seq;
@@ -64,7 +64,7 @@ std::string json_numbers(std::span<std::int64_t const> numbers) {
 
 template <class F>
 void in_pieces(std::size_t count, F&& f) {
-  for (std::size_t at = 0; at < count; at += most_rows) f(at, std::min(most_rows, count - at));
+  for (std::size_t at = 0; at < count; at += rows_at_once) f(at, std::min(rows_at_once, count - at));
 }
 
 }  // namespace
