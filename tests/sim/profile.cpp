@@ -73,6 +73,12 @@ profile profile::draw_keyed(core::random_source& r) {
   if (r.chance(0.3)) p.batch = 1 + r.below(3);
   p.stepwise = r.chance(0.7);
   p.slow_statements = r.chance(0.5);
+  if (r.chance(0.4)) {
+    p.withdraw = 0.7;
+    p.stepwise = p.slow_statements = true;
+    p.nodes = 3 + static_cast<int>(r.below(2));
+    p.keys = 2 + static_cast<int>(r.below(2));
+  }
   return p;
 }
 
