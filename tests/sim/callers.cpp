@@ -290,6 +290,9 @@ void world::end_transaction(std::shared_ptr<caller> const& shared) {
   }
   if (applied) {
     for (auto const& id : c.kept) oracle_->committed(id);
+    if (random_.chance(profile_.withdraw)) {
+      at(milliseconds{random_.below(100)}, [this, ids = c.kept] { withdraw(ids); });
+    }
     c.kept.clear();
   }
   tell_later(shared);

@@ -156,6 +156,7 @@ bool covers_everything(outbox::sim::coverage const& seen, std::vector<std::strin
                                             "placed by question",
                                             "parked",
                                             "discarded",
+                                            "cancelled out of order",
                                             "end of a transaction heard late",
                                             "second write of a transaction",
                                             "two finishers of one key",

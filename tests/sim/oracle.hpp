@@ -95,6 +95,7 @@ class oracle {
   // Of a world that keeps the order of keys: oracle_lines.cpp.
   void expect_keys(outbox::on_dead on_dead, std::set<std::string> keeps_order);
   void discarded(std::string const& id, bool done);
+  void cancelled(std::string const& id);
   void placed(std::span<place const> places);
   void healed(std::size_t rows);
 
@@ -104,7 +105,8 @@ class oracle {
   void check_end();
 
   [[nodiscard]] fact& of(std::string const& id) { return facts_.at(id); }
-  [[nodiscard]] std::vector<std::string> dead();  ///< What an operator may replay or discard.
+  [[nodiscard]] std::vector<std::string> dead();    ///< What an operator may replay or discard.
+  [[nodiscard]] bool waits(std::string const& id);  ///< In line, behind others, and nobody has it.
   [[nodiscard]] bool all_terminal();
 
   /// The first rule that was broken, or empty. Remembered, because a store's caller turns what is thrown into a reply.
@@ -229,6 +231,11 @@ class watched_store final : public forwarding_store {
     auto const changed = behind().resume(p);
     if (changed) oracle_.resumed(p.event_type);
     return changed;
+  }
+  std::size_t cancel(event_filter const& filter, std::string_view reason, std::size_t limit) override {
+    auto const done = behind().cancel(filter, reason, limit);
+    if (done > 0) oracle_.cancelled(filter.ids.at(0));
+    return done;
   }
   std::size_t discard(event_filter const& filter, std::size_t limit) override {
     auto const done = behind().discard(filter, limit);

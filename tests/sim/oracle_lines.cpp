@@ -1,4 +1,5 @@
 // I5 per key: what the oracle says about the lines of keys.
+#include "memory/rows.hpp"
 #include "sim/oracle.hpp"
 
 namespace outbox::sim {
@@ -145,6 +146,31 @@ void oracle::discarded(std::string const& id, bool done) {
   }
   if (it != shadow_.end()) refresh(id, false);
   if (done) seen_["discarded"] += 1;
+  changed();
+}
+
+bool oracle::waits(std::string const& id) {
+  auto const at = shadow_.find(id);
+  if (at == shadow_.end() || !memory::pending(at->second) || !at->second.locked_by.empty()) return false;
+  if (!in_line(at->second)) return false;
+  bool behind = false;
+  for_each_before(at->second, [&](row_view const&) {
+    behind = true;
+    return false;
+  });
+  return behind;
+}
+
+// It ends without a delivery, and parks its key until it is discarded.
+void oracle::cancelled(std::string const& id) {
+  auto const row = table_->inspect().find(id);
+  auto& before = shadow_.at(id);
+  if (!memory::pending(before)) broken("I4", id, "was cancelled after its end");
+  if (!row || row->status != event_status::dead || row->blocked != false) {
+    broken("I5", id, "was cancelled and does not park its key");
+  }
+  before = *row;
+  seen_["cancelled out of order"] += 1;
   changed();
 }
 

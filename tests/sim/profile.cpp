@@ -51,29 +51,6 @@ profile profile::draw(core::random_source& r) {
   return p;
 }
 
-namespace {
-
-// Two transactions finish events of one key at once, while a third one notes the event behind them: an event fails
-// while the one behind it is under way, and is tried again at once.
-void duel(profile& p) {
-  p.nodes = 4;
-  p.keys = 2;
-  p.keyless = p.delayed = p.fan_out = 0;
-  p.narrow = false;
-  p.keeps_order = p.stepwise = p.slow_statements = true;
-  p.async = 0.95;
-  p.misbehave = 0.3;
-  p.hot = 2;
-  p.cold = 30;
-  p.batch = 10;
-  p.workers = 4;
-  p.poll_every = 200ms;
-  p.transactions = 60;
-  p.poison = 0;
-}
-
-}  // namespace
-
 // Many events of few keys. Seeds of this kind are drawn by themselves, so that the others stay what they are.
 profile profile::draw_keyed(core::random_source& r) {
   auto p = draw(r);
@@ -96,7 +73,12 @@ profile profile::draw_keyed(core::random_source& r) {
   if (r.chance(0.3)) p.batch = 1 + r.below(3);
   p.stepwise = r.chance(0.7);
   p.slow_statements = r.chance(0.5);
-  if (r.chance(0.3)) duel(p);
+  if (r.chance(0.4)) {
+    p.withdraw = 0.7;
+    p.stepwise = p.slow_statements = true;
+    p.nodes = 3 + static_cast<int>(r.below(2));
+    p.keys = 2 + static_cast<int>(r.below(2));
+  }
   return p;
 }
 

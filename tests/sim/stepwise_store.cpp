@@ -126,6 +126,12 @@ microseconds stepwise_store::length() {
   return microseconds{10 + r.below(r.chance(0.15) ? 1'500'000 : 100'000)};
 }
 
+// Of a COMMIT that an operator's tool sends by itself, or that waits for a replica.
+microseconds stepwise_store::commit_length() {
+  auto& r = world_.random();
+  return length() + microseconds{r.below(r.chance(0.5) ? 3'000'000 : 1000)};
+}
+
 stepwise_store::pause stepwise_store::statement(session& s) { return {s, length()}; }
 
 std::optional<stepwise_store::seq_t> stepwise_store::seq_of(std::string_view id) const {
@@ -275,9 +281,9 @@ std::size_t stepwise_store::note(session& s, std::vector<noting> const& pairs) {
     if (!stands || !try_lock(s, seq)) continue;
     auto const* const row = latest(s, seq);
     if (row == nullptr || !pending(*row) || row->blocked != false || claimable(*row) > now()) continue;
-    auto noting = *row;
-    noting.blocked = true;
-    s.changed.insert_or_assign(seq, noting);
+    auto noted_row = *row;
+    noted_row.blocked = true;
+    s.changed.insert_or_assign(seq, noted_row);
     ++noted;
   }
   return noted;
@@ -468,21 +474,25 @@ stepwise_store::step stepwise_store::discard(std::string id) {
   if (!seq || !fits()) co_return;
   auto const key = key_of(latest(s, *seq)->event);
   if (++leaving_[key] == 2) world_.note("two finishers of one key");
-  co_await statement(s);
-  co_await lock_of{s, *seq};
-  if (fits()) {
-    auto row = *latest(s, *seq);
-    row.blocked.reset();
-    s.changed.insert_or_assign(*seq, row);
+  try {
     co_await statement(s);
-    auto const blocked = next_blocked(view(s), {{key, *seq}});
-    for (auto const next : blocked) {
-      co_await lock_of{s, next};
-      unblock(s, next);
+    co_await lock_of{s, *seq};
+    if (fits()) {
+      auto row = *latest(s, *seq);
+      row.blocked.reset();
+      s.changed.insert_or_assign(*seq, row);
+      co_await statement(s);
+      auto const blocked = next_blocked(view(s), {{key, *seq}});
+      co_await statement(s);
+      for (auto const next : blocked) {
+        co_await lock_of{s, next};
+        unblock(s, next);
+      }
+      co_await pause{s, commit_length()};
+      commit(s);
+      oracle_.discarded(id, true);
     }
-    co_await statement(s);
-    commit(s);
-    oracle_.discarded(id, true);
+  } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): it had no effect, and the oracle remembers
   }
   leaving_[key] -= 1;
 }

@@ -98,6 +98,7 @@ class stepwise_store {
   [[nodiscard]] bool would_wait_for_itself(session const& s, seq_t seq) const;
   void commit(session& s);
   [[nodiscard]] microseconds length();
+  [[nodiscard]] microseconds commit_length();
   [[nodiscard]] pause statement(session& s);
 
   // Lines.

@@ -181,12 +181,29 @@ void world::replay() {
 void world::discard() {
   auto const dead = oracle_->dead();
   if (dead.empty()) return;
-  auto const id = dead[random_.below(dead.size())];
+  discard(dead[random_.below(dead.size())]);
+}
+
+void world::discard(std::string const& id) {
   trace(0, "an operator discards " + id);
   if (server_) {
     server_->discard(id);
   } else {
     watched_->discard({.ids = {id}}, 1);
+  }
+}
+
+// An event is taken back that waits behind others: it leaves its line out of order. Meanwhile somebody writes.
+void world::withdraw(std::vector<std::string> const& ids) {
+  for (auto const& id : ids) {
+    if (!chaos_ || !oracle_->waits(id) || (server_ && server_->is_locked(id))) continue;
+    if (watched_->cancel({.ids = {id}}, "taken back", 1) == 0) continue;
+    trace(0, "an operator cancels " + id);
+    at(milliseconds{random_.below(random_.chance(0.2) ? 5000 : 20)}, [this, id] { discard(id); });
+    auto const index = static_cast<int>(random_.below(static_cast<std::uint64_t>(profile_.nodes)));
+    at(milliseconds{random_.below(2000)},
+       [this, index, c = std::make_shared<counted>(open_transactions_)] { begin_transaction(index, c); });
+    return;
   }
 }
 

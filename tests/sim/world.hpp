@@ -63,6 +63,7 @@ struct profile {
   double second_write = 0;   ///< Share of transactions that write twice.
   double no_receipt = 0;     ///< Share of inserts that cannot tell where their rows stand.
   int discards = 0;
+  double withdraw = 0;    ///< Share of commits after which an operator cancels and discards one of their events.
   bool stepwise = false;  ///< Statements of different nodes interleave: stepwise_store.hpp.
   bool slow_statements = false;
 
@@ -138,6 +139,8 @@ class world {
   void purge();
   void replay();
   void discard();
+  void discard(std::string const& id);
+  void withdraw(std::vector<std::string> const& ids);
   void pause();
   void resume_all();
   void heal();
