@@ -255,9 +255,10 @@ outcome_of_run world::run() {
     while (chaos_ || open_transactions_ > 0 || !oracle_->all_terminal()) {
       if (!step()) break;
       // Far more than recovery needs: a crash budget of leases, all retries, restarts, and listeners that hang one by
-      // one.
+      // one. The events of a key are also delivered one by one.
+      auto const one_by_one = profile_.keyed ? written_ * 2s : 0s;
       auto const patience =
-          (profile_.max_crashes + 4) * (profile_.lease + 8s) * (1 + profile_.poison) + 120s + stalled_;
+          (profile_.max_crashes + 4) * (profile_.lease + 8s) * (1 + profile_.poison) + 120s + stalled_ + one_by_one;
       if (clock_->now() > healed + patience) {
         throw violation{"I10: " + std::to_string(oracle_->pending().size()) + " events, " + oracle_->pending().front() +
                         oracle_->describe(oracle_->pending().front()) + " first, are pending " +

@@ -123,15 +123,21 @@ bool engine::lets_next_begin(ticket const& t) const noexcept {
   return is_over(t) && t.settlement.outcome == outcome::delivered && !t.repeat;
 }
 
+// A listener that keeps the order itself has taken `ahead`, and may have `t` too.
+bool engine::has_been_taken(ticket const& ahead, ticket const& t) noexcept {
+  return ahead.stage == stage::running && ahead.route != nullptr && ahead.route == t.route &&
+         ahead.route->options.keeps_order && ahead.call.phase != listener_call::phase::on_worker;
+}
+
+// Of such a listener, a later event may have been answered before an earlier one was.
 bool engine::is_next(ticket const& t) const noexcept {
-  auto const* const ahead = t.ahead;
-  // A listener that keeps the order itself has taken the one before.
-  if (ahead != nullptr && ahead->stage == stage::running && ahead->route != nullptr && ahead->route == t.route &&
-      ahead->route->options.keeps_order && ahead->call.phase != listener_call::phase::on_worker) {
-    return true;
+  bool beside = false;
+  for (auto const* ahead = t.ahead; ahead != nullptr; ahead = ahead->ahead) {
+    if (lets_next_begin(*ahead)) continue;
+    if (!has_been_taken(*ahead, t)) return false;
+    beside = true;
   }
-  if (t.chain->in_flight > 0) return false;
-  return t.ahead == nullptr || lets_next_begin(*t.ahead);
+  return beside || t.chain->in_flight == 0;
 }
 
 // An event must not be DONE before the one before it is: a crash in between would leave a gap that is delivered late.
@@ -157,6 +163,13 @@ void engine::enqueue(ticket& t, steady_time now) noexcept {
 void engine::start_from(ticket* next, steady_time now) noexcept {
   while (next != nullptr && lets_next_begin(*next)) next = next->behind;
   if (next != nullptr && next->stage == stage::waiting) enqueue(*next, now);
+}
+
+// Its listener keeps the order itself, and has taken `t`.
+void engine::start_beside(ticket const& t, steady_time now) noexcept {
+  ticket* next = t.behind;
+  while (next != nullptr && lets_next_begin(*next)) next = next->behind;
+  if (next != nullptr && next->stage == stage::waiting && is_next(*next)) enqueue(*next, now);
 }
 
 // The listener has answered. The next event begins at once, not when this one is durable: after a crash the key is

@@ -213,6 +213,7 @@ class engine {
   void enter_line(ticket& t) noexcept;
   [[nodiscard]] bool leaves_line(ticket const& t) const noexcept;
   [[nodiscard]] bool lets_next_begin(ticket const& t) const noexcept;
+  [[nodiscard]] static bool has_been_taken(ticket const& ahead, ticket const& t) noexcept;
   [[nodiscard]] bool is_next(ticket const& t) const noexcept;
   [[nodiscard]] bool may_settle(ticket const& t) const noexcept;
   void begin_waiting(ticket& t, steady_time now) noexcept;
@@ -220,6 +221,7 @@ class engine {
   void follow_up(ticket& t, steady_time now);
   void pass(ticket& t, steady_time now);
   void start_from(ticket* next, steady_time now) noexcept;
+  void start_beside(ticket const& t, steady_time now) noexcept;
   void break_chain(ticket& t, bool repeat = true) noexcept;
   static void put_back(ticket& t);
   void give_back_alone(ticket& t) noexcept;

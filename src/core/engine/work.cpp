@@ -146,8 +146,7 @@ void engine::worker_returned(ticket const& t) noexcept {
 void engine::detach(ticket& t, steady_time now) {
   t.call.phase = listener_call::phase::waiting;
   if (!t.call.timed_out) {
-    bool const keeps_order = t.chain && t.stage == stage::running && t.route->options.keeps_order;
-    if (keeps_order && t.behind != nullptr && t.behind->route == t.route) start_from(t.behind, now);
+    if (t.chain && t.stage == stage::running && t.route->options.keeps_order) start_beside(t, now);
     return;
   }
   end_call(t);
