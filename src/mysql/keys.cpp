@@ -274,7 +274,7 @@ void key_order::add_unblock(packets& p, sql::left_rows const& left, bool look) c
   p.statement([&](sql_text& t) { t << s_.unblock; });
 }
 
-void key_order::let_leave(std::span<std::string const> ids, sql::dialect const& dialect) const {
+std::size_t key_order::let_leave(std::span<std::string const> ids, sql::dialect const& dialect) const {
   auto t = d_.text();
   t << dialect.begin << ";";
   add_with_list(t, s_.delayed, ids);
@@ -296,6 +296,7 @@ void key_order::let_leave(std::span<std::string const> ids, sql::dialect const& 
   }
   p.statement([&](sql_text& end) { end << dialect.commit; });
   p.flush();
+  return left.id.size();
 }
 
 void key_order::show_places(std::span<std::string const> ids, std::vector<spi::place>& places) const {

@@ -56,7 +56,7 @@ class key_order {
   void add_unblock(packets& p, sql::left_rows const& left, bool look) const;
 
   /// These too are as `set_store` asks for them.
-  void let_leave(std::span<std::string const> ids, sql::dialect const& dialect) const;
+  std::size_t let_leave(std::span<std::string const> ids, sql::dialect const& dialect) const;
   void show_places(std::span<std::string const> ids, std::vector<spi::place>& places) const;
   [[nodiscard]] std::size_t heal(std::string& after, std::size_t keys) const;
   [[nodiscard]] bool clear_notes(sql::line_position& after, std::size_t limit) const;

@@ -128,8 +128,8 @@ class mysql_store final : public sql::set_store {
   std::optional<error> send_take(sql::connection& c, spi::claim_request const& request, sql::chosen_rows const& chosen,
                                  spi::claim_reply& reply, sql::row_function const& on_row) override;
   std::size_t send_note(sql::connection& c, std::span<std::string const> ids) override { return order(c).note(ids); }
-  void send_leave(sql::connection& c, std::span<std::string const> ids) override {
-    order(c).let_leave(ids, statements());
+  std::size_t send_leave(sql::connection& c, std::span<std::string const> ids) override {
+    return order(c).let_leave(ids, statements());
   }
   void send_places(sql::connection& c, std::span<std::string const> ids, std::vector<spi::place>& places) override {
     order(c).show_places(ids, places);

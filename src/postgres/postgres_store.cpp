@@ -110,7 +110,7 @@ class postgres_store final : public sql::set_store {
   std::optional<error> send_take(sql::connection& c, spi::claim_request const& request, sql::chosen_rows const& chosen,
                                  spi::claim_reply& reply, sql::row_function const& on_row) override;
   std::size_t send_note(sql::connection& c, std::span<std::string const> ids) override;
-  void send_leave(sql::connection& c, std::span<std::string const> ids) override;
+  std::size_t send_leave(sql::connection& c, std::span<std::string const> ids) override;
   void send_places(sql::connection& c, std::span<std::string const> ids, std::vector<spi::place>& places) override;
   std::size_t send_heal(sql::connection& c, std::string& after, std::size_t keys) override;
   bool send_clear_notes(sql::connection& c, sql::line_position& after, std::size_t limit) override;
@@ -268,7 +268,7 @@ std::size_t postgres_store::send_note(sql::connection& c, std::span<std::string 
 }
 
 // The rows behind are unblocked by a statement of its own, which sees what this transaction has changed.
-void postgres_store::send_leave(sql::connection& c, std::span<std::string const> ids) {
+std::size_t postgres_store::send_leave(sql::connection& c, std::span<std::string const> ids) {
   auto& d = own(c);
   std::vector<optional_text> const rows{ids.begin(), ids.end()};
   statement const leave[] = {make(statements().begin, {}), make(arrays_.leave, {text_array{rows}})};
@@ -282,6 +282,7 @@ void postgres_store::send_leave(sql::connection& c, std::span<std::string const>
   });
   statement const unblock[] = {unblock_of(left), make(statements().commit, {})};
   std::ignore = d.send_or_throw(unblock);
+  return left.id.size();
 }
 
 statement postgres_store::unblock_of(sql::left_rows const& left) const {

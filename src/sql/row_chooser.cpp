@@ -53,7 +53,6 @@ void row_chooser::take(claim_filter::candidate const& row, more const& also) {
 void row_chooser::note(claim_filter::candidate const& row, more const& also) {
   if (also.before_is_delayed && std::ranges::find(request_.leave, row.before) == request_.leave.end()) {
     chosen_.delayed.emplace_back(row.before);
-    reply_.more = true;  // the next claim finds that nothing stands before it any more
   } else if (chosen_.note.size() < most_notes) {
     chosen_.note.emplace_back(row.id);
   } else {

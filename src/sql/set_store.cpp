@@ -28,6 +28,7 @@ constexpr std::size_t most_isolation_tries = 60;
 
 // How long a claim waits for locks that kept it from noting rows.
 constexpr milliseconds wait_for_locks{20};
+constexpr int most_doublings = 6;
 
 // How many keys one statement of healing looks at, and how many notes one transaction clears.
 constexpr std::size_t keys_at_once = 10'000;
@@ -82,6 +83,8 @@ class grouping {
 // Puts what a later part of a claim brought behind what the earlier parts did.
 void append(claim_reply& whole, claim_reply part) {
   if (!whole.rows.empty()) part.oldest_lag = whole.oldest_lag;
+  part.noted += whole.noted;
+  if (whole.next_due) part.next_due = std::min(part.next_due.value_or(*whole.next_due), *whole.next_due);
   auto const behind = [](auto& first, auto& second) {
     std::ranges::move(second, std::back_inserter(first));
     second = std::move(first);
@@ -172,7 +175,7 @@ chosen_rows set_store::look(connection& c, claim_request const& request, std::si
     reply = {};
     row_chooser choose{request, window, most, reply};
     send_look(c, request, window, choose);
-    window = choose.finish(notes_are_stuck_);
+    window = choose.finish(stuck_notes_ > 0);
     if (window > 0) continue;
     if (!choose.heads().empty()) {
       send_run(c, choose);
@@ -242,6 +245,7 @@ void set_store::take(connection& c, claim_request const& request, chosen_rows co
   }
   if (!chosen.note.empty()) finish_notes(c, chosen, note_failure, reply);
   if (request.keyed) last_notes_ = reply.noted;
+  if (request.keyed && chosen.note.empty()) stuck_notes_ = 0;
   if (!chosen.delayed.empty()) let_leave(c, chosen, reply);
 }
 
@@ -249,10 +253,14 @@ void set_store::take(connection& c, claim_request const& request, chosen_rows co
 void set_store::finish_notes(connection& c, chosen_rows const& chosen, std::optional<error> const& failure,
                              claim_reply& reply) {
   if (failure && !failure->transient()) note_one_by_one(c, chosen, reply);
-  notes_are_stuck_ = reply.noted == 0;
-  if (reply.noted >= chosen.note.size()) return;
-  // The row before one of them is locked: its end is near.
-  auto const soon = reply.now + wait_for_locks;
+  stuck_notes_ = reply.noted == 0 ? std::min(stuck_notes_ + 1, most_doublings) : 0;
+  if (reply.noted < chosen.note.size()) look_again_soon(reply);
+}
+
+// The row before one of them is locked, and mostly its end is near. A lock that stays does not make the node look again
+// and again.
+void set_store::look_again_soon(claim_reply& reply) const {
+  auto const soon = reply.now + wait_for_locks * (1 << std::max(0, stuck_notes_ - 1));
   reply.next_due = std::min(reply.next_due.value_or(soon), soon);
 }
 
@@ -269,15 +277,30 @@ void set_store::note_one_by_one(connection& c, chosen_rows const& chosen, claim_
   }
 }
 
+// What stood behind them can be claimed at once.
 void set_store::let_leave(connection& c, chosen_rows const& chosen, claim_reply& reply) {
   std::vector<std::string> ids = chosen.delayed;
   std::ranges::sort(ids);
   ids.erase(std::ranges::unique(ids).begin(), ids.end());
-  try {
-    send_leave(c, ids);
-  } catch (error const& e) {
-    if (!e.transient()) reply.refused.push_back({ids.front(), {}, e.what()});
+  if (try_to_leave(c, ids, reply) > 0) {
+    reply.more = true;
+  } else {
+    look_again_soon(reply);
   }
+}
+
+// One that a trigger refuses is left alone; the others leave.
+std::size_t set_store::try_to_leave(connection& c, std::span<std::string const> ids, claim_reply& reply) {
+  try {
+    return send_leave(c, ids);
+  } catch (error const& e) {
+    if (e.transient()) return 0;
+    c.execute(statements().rollback);
+    if (ids.size() == 1) reply.refused.push_back({ids.front(), {}, e.what()});
+  }
+  std::size_t left = 0;
+  for (std::size_t i = 0; ids.size() > 1 && i < ids.size(); ++i) left += try_to_leave(c, ids.subspan(i, 1), reply);
+  return left;
 }
 
 // One group per outcome, and one for each claim with many delivered rows. Rows are in the order of their ids, so that
@@ -371,10 +394,16 @@ std::size_t set_store::heal(std::size_t limit) {
   return rows;
 }
 
+// Notes are cleared before the mark is removed: if this is interrupted, no node of another mode has begun beside them.
+// And behind it, because a keyed node may have noted rows until it heard of it.
 void set_store::set_keyed(bool keyed) {
   if (keyed) prepare_for_keys();
+  if (!keyed) clear_notes();
   sql_store::set_keyed(keyed);
-  if (keyed) return;
+  if (!keyed) clear_notes();
+}
+
+void set_store::clear_notes() {
   line_position at;
   for (bool more = true; more;) {
     with_writer([&](connection& c) { more = send_clear_notes(c, at, notes_at_once); });

@@ -113,7 +113,8 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
   virtual std::size_t send_note(connection& c, std::span<std::string const> ids) = 0;
 
   /// Puts rows of other programs outside the order that were written with a delay, and unblocks what is behind them.
-  virtual void send_leave(connection& c, std::span<std::string const> ids) = 0;
+  /// Passes over rows that others have locked. Returns the number of rows that left.
+  virtual std::size_t send_leave(connection& c, std::span<std::string const> ids) = 0;
 
   /// Tells where rows stand: one entry for each id.
   virtual void send_places(connection& c, std::span<std::string const> ids, std::vector<place>& places) = 0;
@@ -153,12 +154,15 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
   void finish_notes(connection& c, chosen_rows const& chosen, std::optional<error> const& failure, claim_reply& reply);
   void note_one_by_one(connection& c, chosen_rows const& chosen, claim_reply& reply);
   void let_leave(connection& c, chosen_rows const& chosen, claim_reply& reply);
+  std::size_t try_to_leave(connection& c, std::span<std::string const> ids, claim_reply& reply);
+  void look_again_soon(claim_reply& reply) const;
+  void clear_notes();
   [[nodiscard]] claim_reply claim_or_isolate(connection& c, claim_request request, bool& partly);
 
   std::mutex healing_;
-  std::string healed_up_to_;                   ///< The key where the next walk begins.
-  std::atomic<bool> notes_are_stuck_ = false;  ///< The last notes were all left: locks of others stand in the way.
-  std::atomic<std::size_t> last_notes_ = 0;    ///< The number of rows that the last keyed claim noted.
+  std::string healed_up_to_;          ///< The key where the next walk begins.
+  std::atomic<int> stuck_notes_ = 0;  ///< How often in a row all notes were left: locks of others stand in the way.
+  std::atomic<std::size_t> last_notes_ = 0;  ///< The number of rows that the last keyed claim noted.
 };
 
 }  // namespace outbox::inline v0::sql

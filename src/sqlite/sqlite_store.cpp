@@ -114,6 +114,9 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
     with_reader([&](sql::connection& c) { has_index = sqlite::has_key_index(c, options_.table); });
     if (keyed && !has_index) refuse_without_migrate();
     if (keyed && has_index && settings().keyed) return;
+    // If this is interrupted, no node of another mode has begun beside notes. Once more behind the mark: a keyed node
+    // may have noted rows until it heard of it.
+    if (!keyed) clear_notes();
     in_transaction([&](sql::connection& c) {
       if (keyed && !sqlite::has_key_index(c, options_.table)) c.execute(key_index(options_.table));
       c.execute(statements().write_meta, {std::string_view{"keyed"}, std::string_view{keyed ? "1" : "0"}});

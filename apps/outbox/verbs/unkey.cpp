@@ -78,6 +78,7 @@ int run(unkey_options const& o) {
     if (!to.ask("End the order of keys in " + shown(from.shown()) + "?")) {
       throw tool_error{exit_failed, "nothing was changed"};
     }
+    refuse_while_keyed_nodes_live(*s, from);  // one may have started while the question stood
   }
   auto const id = can.audit ? b.begin_audit({.who = operator_name(),
                                              .verb = "unkey",

@@ -215,7 +215,9 @@ void engine::receive(claimed_row row, steady_time sent, steady_time now) {
   }
   admit(t, stage::finished);
   call_settler(*t);
-  if (keyed) follow_up(*t, now);
+  if (!keyed) return;
+  follow_up(*t, now);
+  if (!wanted) look_everywhere();  // what is given back may be older than where claims begin
 }
 
 // The row was free although its settlement is not confirmed: the settlement has taken effect, and the row fell due
