@@ -1,4 +1,4 @@
-// What the rows of order per key share: the rows of their tables, and nodes that are alike but for the order.
+// What the rows of order per key share: the rows of their tables, and nodes that are alike except for the order.
 #pragma once
 
 #include <atomic>

@@ -106,7 +106,7 @@ TEST_F(RelayMetrics, PrometheusScrapesARunningRelay) {
   EXPECT_EQ(ask("sum(outbox_delivery_seconds_count)"), "20");
   EXPECT_TRUE(eventually([&] { return ask("max(outbox_table_up)") == "1"; }));
   auto const rules = nlohmann::json::parse(run("curl -s http://" + address + "/api/v1/rules").out);
-  EXPECT_EQ(rules["data"]["groups"][0]["rules"].size(), 11U);
+  EXPECT_EQ(rules["data"]["groups"][0]["rules"].size(), 12U);
   prometheus.end(SIGKILL);
   std::filesystem::remove_all(home);
   EXPECT_EQ(end(pid, SIGTERM), 0) << log();
