@@ -1,70 +1,12 @@
 // Rule I5, per key: events that are born with an owner while others of their key are under way.
-#include "unit/keyed_stepper.hpp"
+#include "unit/keyed_birth.hpp"
 
 namespace outbox::core {
 namespace {
 
 using namespace spi;
 
-// A transaction whose observers hear of its end when the test says so: threads run their hooks in any order.
-class open_transaction {
- public:
-  explicit open_transaction(outbox::store& s) : tx_{s} {}
-
-  transaction_ref ref() { return transaction_ref{this, operations}; }
-  void commit() { tx_.commit(); }
-  void rollback() { tx_.rollback(); }
-  void hear() {
-    for (auto const& o : observers_) o->committed();
-  }
-  void hear_of_doubt() {
-    for (auto const& o : observers_) o->in_doubt();
-  }
-  void hear_of_rollback() {
-    for (auto const& o : observers_) o->rolled_back();
-  }
-  /// A savepoint took this event of the first write back.
-  void lose(std::size_t i) { observers_.at(0)->absent(i); }
-
- private:
-  static open_transaction& of(void* t) { return *static_cast<open_transaction*>(t); }
-  static bool active(void const* t) noexcept { return static_cast<open_transaction const*>(t)->tx_.active(); }
-  static bool enlist(void* t, std::shared_ptr<transaction_observer> o) {
-    of(t).observers_.push_back(std::move(o));
-    return true;
-  }
-  static void run(void* t, void (*use)(void*, void*), void* what) { use(what, &of(t).tx_); }
-  static transaction_operations const operations;
-
-  memory::transaction tx_;
-  std::vector<std::shared_ptr<transaction_observer>> observers_;
-};
-
-transaction_operations const open_transaction::operations{
-    .kind = "memory", .active = &active, .enlist = &enlist, .run = &run};
-
-class KeyedBirth : public keyed_fixture {
- protected:
-  void write(transaction_ref tx, std::initializer_list<char const*> ids, std::string const& key = "k",
-             std::string const& type = "t") {
-    std::vector<event> all;
-    for (auto const* id : ids) all.push_back(event::json(type, "1", {.id = id, .ordering_key = key}));
-    n.core->write(tx, all);
-  }
-  void born(std::initializer_list<char const*> ids, std::string const& key = "k", std::string const& type = "t") {
-    memory::transaction tx{*db.store};
-    write(join(tx), ids, key, type);
-    tx.commit();
-  }
-  /// Written and committed; its hook is not heard.
-  std::unique_ptr<open_transaction> committed(std::initializer_list<char const*> ids, std::string const& key = "k") {
-    auto tx = std::make_unique<open_transaction>(*db.store);
-    write(tx->ref(), ids, key);
-    tx->commit();
-    return tx;
-  }
-  [[nodiscard]] bool ours(std::string const& id) { return db.row(id).locked_by.starts_with("n/"); }
-};
+class KeyedBirth : public keyed_birth_fixture {};
 
 TEST_F(KeyedBirth, I5_BirthsOfAKeyAreDeliveredOneAfterTheOther) {
   for (auto const* id : {"a", "b", "c"}) born({id});
@@ -205,141 +147,25 @@ TEST_F(KeyedBirth, I5_ACommitOfWhichTheHookIsHeardAfterTheNextOneWasDelivered) {
   EXPECT_TRUE(empty());
 }
 
-// Stores and transactions that cannot tell where a row stands.
+// Transactions that do not wait for each other.
 
-TEST_F(KeyedBirth, I5_ABirthOfUnknownPlaceWaitsForTheAnswerOfTheStore) {
-  odd->tells = false;
-  born({"a"});
-  born({"b", "c"});
-  born({"x"}, "l");
-  EXPECT_EQ(begin(), "");
-  EXPECT_FALSE(n.look([](engine& e) { return e.drained(); })) << "a stop waits for them";
-  EXPECT_TRUE(n.place());
-  EXPECT_FALSE(n.place());
-  EXPECT_EQ(begin(), "a");
-  EXPECT_EQ(begin(), "x");
-  EXPECT_EQ(begin(), "");
-  end("a");
-  end("x");
-  EXPECT_THAT(n.deliver_all(), ElementsAre("b", "c"));
-  settle_all();
-  EXPECT_EQ(n.counters().released, 0U);
-  EXPECT_TRUE(empty());
-}
-
-TEST_F(KeyedBirth, I5_ABirthOfUnknownPlaceBehindOneThatWasDeliveredMeanwhile) {
-  odd->tells = false;
-  born({"a"});
-  n.place();
-  EXPECT_EQ(n.deliver(), "a");
-  born({"b"});
-  auto const p = n.look([](engine& e) { return e.plan_place(); });
-  ASSERT_TRUE(p.request);
-  auto const told = n.core->ask(*p.request);
-  EXPECT_EQ(told.places.at(0).before, "a");
-  settle_all();
-  n.core->apply(*p.request, told);
-  EXPECT_EQ(begin(), "b") << "a is the last that was delivered";
-  end("b");
-  settle_all();
-  EXPECT_TRUE(empty());
-}
-
-TEST_F(KeyedBirth, I5_ABirthOfUnknownPlaceBehindOneWhoseHookIsNotHeard) {
-  odd->tells = false;
-  auto const a = committed({"a"});
-  auto const b = committed({"b"});
-  b->hear();
-  n.place();
-  EXPECT_EQ(begin(), "") << "it was told that a stands before it";
-  a->hear();
-  EXPECT_EQ(begin(), "");
-  n.place();
-  EXPECT_THAT(n.deliver_all(), ElementsAre("a", "b"));
-  settle_all();
-}
-
-TEST_F(KeyedBirth, I5_AQuestionThatFailsSendsTheBirthsThroughTheTable) {
-  odd->tells = false;
-  odd->places_fail = true;
-  born({"a", "b"});
-  n.place();
-  EXPECT_THAT(n.log, ::testing::Contains(HasSubstr("cannot ask where new events stand")));
-  EXPECT_EQ(begin(), "");
-  settle_all();
-  EXPECT_TRUE(free("a"));
-  EXPECT_THAT(rest(), ElementsAre("a", "b"));
-  EXPECT_EQ(n.counters().store_errors, 1U);
-}
-
-TEST_F(KeyedBirth, I5_ARowThatIsGoneWhenTheNodeAsksIsForgotten) {
-  odd->tells = false;
-  auto const tx = std::make_unique<open_transaction>(*db.store);
-  write(tx->ref(), {"a"});
-  tx->rollback();
-  tx->hear();  // a store that says committed of a row that is not there
-  n.place();
-  settle_all();
-  EXPECT_TRUE(empty());
-  born({"b"});
-  n.place();
-  EXPECT_THAT(rest(), ElementsAre("b"));
-}
-
-TEST_F(KeyedBirth, I5_ATicketThatIsLostWhileItsPlaceIsAskedForDoesNotStopTheOthers) {
-  odd->tells = false;
-  born({"a", "b"});
-  n.place();
-  EXPECT_EQ(begin(), "a");
-  born({"c"});
-  db.store->backend().cancel({.ids = {"c"}}, "gone", 1);
-  db.store->backend().discard({}, 1);
-  n.advance(10s);
-  n.renew();
-  settle_all();
-  end("a");
-  EXPECT_EQ(begin(), "b") << "c stood behind it";
-  end("b");
-  settle_all();
-  n.place();
-  EXPECT_TRUE(empty());
-}
-
-TEST_F(KeyedBirth, I5_ABirthOfUnknownPlaceThatAClaimReturnsHoldsUpWhatTheClaimBroughtBesides) {
-  odd->tells = false;
-  born({"a"});
-  born({"b"}, "l");
-  n.look([&](engine& e) { static_cast<void>(e.plan_place()); });  // its answer is on its way
-  db.clock->advance(31s);
-  put("k", {"c"});
-  auto const again = claim_request{.token = "n/again", .limit = 10, .lease = 30s, .keyed = true};
-  auto reply = db.store->backend().claim(again);
-  ASSERT_THAT(reply.rows, SizeIs(3));
-  n.look([&](engine& e) { e.apply_claim(again, n.now(), std::move(reply), n.now()); });
-  EXPECT_EQ(begin(), "") << "c comes after a";
-  settle_all();
-  EXPECT_TRUE(free("a"));
-  EXPECT_TRUE(free("c"));
-  odd->tells = true;
-  EXPECT_THAT(rest(), ::testing::UnorderedElementsAre("a", "b", "c"));
-}
-
-TEST_F(KeyedBirth, I5_ABirthThatWasGivenBackHoldsUpWhatAClaimBringsWithIt) {
-  put("k", {"x"});
-  auto const theirs = steal(1);
-  born({"a"});
-  EXPECT_EQ(begin(), "") << "x is another node's; the release of a is not sent yet";
-  db.clock->advance(20s);
-  settlement const done_there{.row = theirs[0].handle, .key = theirs[0].key, .seq = theirs[0].seq};
-  ASSERT_TRUE(db.store->backend().settle(std::span{&done_there, 1}).applied.at(0));
-  db.clock->advance(11s);
-  put("k", {"c"});
-  auto const again = claim_request{.token = "n/again", .limit = 10, .lease = 30s, .keyed = true};
-  auto reply = db.store->backend().claim(again);
-  ASSERT_THAT(reply.rows, SizeIs(2));
-  n.look([&](engine& e) { e.apply_claim(again, n.now(), std::move(reply), n.now()); });
-  EXPECT_EQ(begin(), "");
-  EXPECT_THAT(rest(), ElementsAre("a", "c"));
+// The writers of a key did not come one after the other: the order is lost, and nothing else.
+TEST_F(KeyedBirth, I5_AnEarlierRowThatIsCommittedLaterGoesThroughTheTable) {
+  for (bool const good : {true, false}) {
+    std::string const a = good ? "a" : "c", b = good ? "b" : "d";
+    open_transaction late{*db.store};
+    write(late.ref(), {a.c_str()});
+    born({b.c_str()});
+    EXPECT_EQ(begin(), b);
+    late.commit();
+    late.hear();
+    EXPECT_EQ(begin(), "") << "one at a time";
+    settle_all();
+    EXPECT_TRUE(free(a));
+    end(b, good ? result{done} : result{failed{"no"}});
+    std::vector<std::string> const left = good ? std::vector{a} : std::vector{a, b};
+    EXPECT_EQ(rest(), left) << "the key does not stop";
+  }
 }
 
 // Rows before a birth that the node does not deliver.

@@ -23,11 +23,36 @@ bool engine::has_hot_slot(event const& e) {
   return false;
 }
 
+// The vectors have room for all: what follows the admission of a ticket must not fail.
+std::shared_ptr<birth> engine::begin_birth(std::size_t events, steady_time now) {
+  auto b = std::make_shared<birth>();
+  b->token = new_token();
+  b->began = now;
+  b->spare.push_back({b->token, {}, false});
+  b->tickets.reserve(events);
+  b->rows.reserve(events);
+  b->place = births_.insert(births_.end(), b);
+  return b;
+}
+
 engine::registration engine::register_births(std::span<event const> events, steady_time now) {
   registration r;
   r.owned.resize(events.size(), false);
+  try {
+    register_births(events, r, now);
+  } catch (...) {
+    if (r.birth) cancel(*r.birth);
+    throw;
+  }
+  if (!r.birth) return r;
+  if (slots_.hot_has_eased()) hot_full_said_ = false;
+  if (has_bug(planted_bug::hot_push_before_commit)) committed(*r.birth, {}, now);
+  return r;
+}
+
+void engine::register_births(std::span<event const> events, registration& r, steady_time now) {
   bool const owned_at_all = births_may_be_owned();
-  std::shared_ptr<birth> b;
+  auto& b = r.birth;
   for (std::size_t i = 0; i < events.size(); ++i) {
     event const& e = events[i];
     if (e.delayed()) {
@@ -51,28 +76,16 @@ engine::registration engine::register_births(std::span<event const> events, stea
       r.wake = true;
       continue;
     }
-    if (!b) {
-      b = std::make_shared<birth>();
-      b->token = new_token();
-      b->began = now;
-      b->spare.push_back({b->token, {}, false});
-    }
+    if (!b) b = begin_birth(events.size(), now);
+    if (!key.empty() && !b->receipt) b->receipt = std::make_shared<insert_receipt>();
     auto t = std::make_shared<ticket>(e, row_handle{e.id(), b->token, 0}, where, path::hot);
     t->lease_end = now + leases_.duration();
+    admit(t, stage::registered);
     b->tickets.push_back(t);
     b->rows.push_back(i);
-    if (!key.empty() && !b->receipt) b->receipt = std::make_shared<insert_receipt>();
-    admit(t, stage::registered);
     if (!key.empty()) join_birth(*t, std::move(key));
     r.owned[i] = true;
   }
-  if (b) {
-    if (slots_.hot_has_eased()) hot_full_said_ = false;
-    b->place = births_.insert(births_.end(), b);
-    r.birth = b;
-    if (has_bug(planted_bug::hot_push_before_commit)) committed(*b, {}, now);
-  }
-  return r;
 }
 
 void engine::end_birth(birth& b) noexcept {

@@ -213,6 +213,7 @@ void engine::break_chain(ticket& t, bool repeat) noexcept {
     ticket& each = *std::exchange(n, n->behind);
     if (each.stage != stage::waiting && each.stage != stage::queued) {
       each.repeat = each.repeat || repeat;
+      if (each.repeat && each.stage == stage::finished) call_settler(each);  // it waits for nothing before it
       continue;
     }
     give_back_alone(each);
@@ -275,6 +276,9 @@ void engine::look_at_loose(chain& c, steady_time now) noexcept {
 void engine::place_birth(ticket& t, steady_time now) noexcept {
   auto& c = *t.chain;
   if (c.broken) return give_back_alone(t);
+  // A later event of the key is here already: its writer did not wait for this one's. Nothing here would begin this one
+  // if that fails, so it goes through the table, where it is the first.
+  if (c.line.last() != nullptr && c.line.last()->seq > t.seq) return give_back_alone(t);
   if (!t.before.empty() && t.before != c.last_done) {
     auto const found = by_id_.find(t.before);
     ticket const* const before = found == by_id_.end() ? nullptr : found->second;
@@ -350,6 +354,11 @@ void engine::note_unblocked(std::size_t rows) noexcept {
 // The node that held the row may have been killed together with other programs that change the table.
 void engine::heal_soon() noexcept { next_heal_ = std::min(next_heal_, last_heal_ + heal_after_a_crash); }
 
+void engine::apply_heal_failure(steady_time now) noexcept {
+  last_heal_ = now;
+  next_heal_ = now + heal_after_a_crash;
+}
+
 void engine::apply_healed(std::size_t rows, steady_time now) {
   auto const jitter = 0.8 + 0.4 * random_.fraction();
   auto const usual = std::chrono::duration<double, std::milli>{heal_every} * jitter;
@@ -359,9 +368,8 @@ void engine::apply_healed(std::size_t rows, steady_time now) {
   next_heal_ = now;  // there may be more
   counters_.healed += rows;
   say(log_level::warning,
-      std::to_string(rows) +
-          " events waited for an earlier one of their key that is not there any more: another program changed the "
-          "table, or transactions of one key did not come one after the other",
+      "events waited for an earlier one of their key that is not there any more: another program changed the table, or "
+      "transactions of one key did not come one after the other",
       "heal", {{"rows", std::to_string(rows)}});
   wake();
 }

@@ -144,11 +144,17 @@ ticket_list& engine::list_of(ticket const& t) noexcept {
 }
 
 void engine::admit(ticket_ptr const& t, stage at) {
+  auto const [where, fresh] = by_id_.emplace(t->event.id(), t.get());
+  assert(fresh && "an event is held once");
   t->stage = at;
   auto& list = list_of(*t);
-  t->place = list.insert(list.end(), t);
-  [[maybe_unused]] auto const [where, fresh] = by_id_.emplace(t->event.id(), t.get());
-  assert(fresh && "an event is held once");
+  try {
+    t->place = list.insert(list.end(), t);
+  } catch (...) {
+    by_id_.erase(where);
+    t->stage = stage::gone;
+    throw;
+  }
   if (at == stage::queued && load_.queued_one_more(t->route)) wake();
   slots_.take(t->path, t->bytes);
 }

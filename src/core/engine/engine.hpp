@@ -91,6 +91,7 @@ class engine {
 
   // Births. What follows COMMIT does not allocate and does not throw.
   using registration = outbox::v0::core::registration;
+  /// If memory runs out, nothing is registered.
   [[nodiscard]] registration register_births(std::span<event const> events, steady_time now);
   void cancel(birth& b) noexcept;  ///< The INSERT failed, or the transaction cannot report its end.
   /// `absent` has one entry per ticket: a savepoint took its row back. Empty: all rows are there.
@@ -144,6 +145,7 @@ class engine {
   void apply_renew_failure(renew_request const& sent, error const& e, steady_time now);
   void apply_heartbeat() noexcept { heartbeat_said_.clear(); }
   void apply_healed(std::size_t rows, steady_time now);
+  void apply_heal_failure(steady_time now) noexcept;  ///< Renewals must not wait for it each time.
 
   /// Why the node may not take events from this table. Empty: it may. The node finishes what it holds.
   void set_refusal(std::string why);
@@ -230,6 +232,8 @@ class engine {
 
   // Births.
   [[nodiscard]] bool births_may_be_owned() const noexcept;
+  [[nodiscard]] std::shared_ptr<birth> begin_birth(std::size_t events, steady_time now);
+  void register_births(std::span<event const> events, registration& r, steady_time now);
   [[nodiscard]] bool has_hot_slot(event const& e);
   void end_birth(birth& b) noexcept;
   void doubt_birth(birth& b, steady_time until) noexcept;

@@ -197,12 +197,21 @@ void engine::receive(claimed_row row, steady_time sent, steady_time now) {
   // The dispatch lock may have been lost since the claim was sent.
   bool wanted = open_ && (active() || has_bug(planted_bug::work_goes_on_without_the_lock));
   bool const keyed = settings_.keyed && !row.key.empty();
+  // Its chain must not know a ticket that the engine does not hold.
+  auto const hold = [&](stage at) {
+    try {
+      admit(t, at);
+    } catch (...) {
+      leave_chain(*t);
+      throw;
+    }
+  };
   if (keyed) join_claimed(*t, std::move(row.key), row.seq);
   if (keyed && row.crashes > 0) heal_soon();
   wanted = wanted && (!keyed || !t->chain->broken);
   bool const used_up = keyed && row.crashes >= settings_.lease.max_crashes;
   if (wanted && row.malformed.empty() && !used_up) {
-    admit(t, keyed ? stage::waiting : stage::queued);
+    hold(keyed ? stage::waiting : stage::queued);
     if (keyed) begin_waiting(*t, now);
     signals_ |= signal_work;
     return;
@@ -213,7 +222,7 @@ void engine::receive(claimed_row row, steady_time sent, steady_time now) {
     t->settlement.error =
         t->unreadable ? "the row cannot be read: " + row.malformed : crash_budget_exhausted(row.crashes);
   }
-  admit(t, stage::finished);
+  hold(stage::finished);
   call_settler(*t);
   if (!keyed) return;
   follow_up(*t, now);

@@ -189,7 +189,9 @@ void engine::decide(ticket& t, call_result v, steady_time now) {
                    t.settlement.delay = d.delay.count() > 0 ? sensible(d.delay) : retry_of(t).backoff.base;
                    t.settlement.error = scrub(d.reason, max_error_characters);
                    // In an order, its error distinguishes a row that waits from one that was written with a delay.
-                   if ((settings_.in_order || t.chain) && t.settlement.error.empty()) t.settlement.error = "deferred";
+                   if (t.settlement.error.empty() && (settings_.in_order || t.chain || t.attempts == 0)) {
+                     t.settlement.error = "deferred";
+                   }
                    if (d.whole_route && !settings_.in_order) hold_route(t, now);
                  },
                  [&](failed& f) { decide_failure(t, std::move(f.reason), f.after); },
