@@ -251,7 +251,10 @@ std::size_t database::heal(std::size_t limit) {
     unblock(r, at);
     ++healed;
   };
-  for (auto const& [key, line] : lines_) heal_one(rows_.at(*line.begin()));
+  std::vector<std::int64_t> heads;  // unblocking a row takes it out of its line for a moment, and may end the line
+  heads.reserve(lines_.size());
+  for (auto const& [key, line] : lines_) heads.push_back(*line.begin());
+  for (auto const seq : heads) heal_one(rows_.at(seq));
   for (auto& [seq, r] : rows_) {
     if (spi::key_of(r.event).empty()) heal_one(r);  // a row without a key waits for none
   }

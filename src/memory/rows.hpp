@@ -26,10 +26,12 @@ inline instant claimable(row_view const& r) noexcept {
   return r.lease_until ? std::max(r.available_at, *r.lease_until) : r.available_at;
 }
 
-// Not due, and only its writer has made it wait.
+// Not due, and only its writer has made it wait. The second is for clocks that are set back: a row that was written or
+// unblocked a moment ago may then be due later than now.
 inline bool delayed_by_writer(row_view const& r, instant now) noexcept {
-  return r.status == event_status::created && r.available_at > now && r.locked_by.empty() && r.last_error.empty() &&
-         r.attempts == 0 && r.crashes == 0;
+  auto const due = r.available_at - std::chrono::seconds{1};
+  return r.status == event_status::created && due > now && due > r.inserted_at && r.locked_by.empty() &&
+         r.last_error.empty() && r.attempts == 0 && r.crashes == 0;
 }
 
 inline bool same_or_any(std::string const& wanted, std::string const& value) noexcept {

@@ -30,11 +30,14 @@ std::string in_line(std::string_view sql, bool indexed) {
 
 namespace {
 
-// Another program wrote the row `r` with a delay: it is not due, and only its writer has made it wait. A row that
-// was unblocked a moment ago may be due later than this claim began; hence the second.
-#define DELAYED(r)                                                                                                   \
-  "(" r "{status} = {NEW} AND " r "{available_at} > " NOW " + INTERVAL 1 SECOND AND " r "{locked_by} IS NULL AND " r \
-  "{last_error} IS NULL AND " r "{attempts} = 0 AND " r "{crashes} = 0)"
+// Another program wrote the row `r` with a delay: it is not due, and only its writer has made it wait. A row that was
+// written or unblocked a moment ago may be due later than this claim began, or than the server's clock after it was set
+// back; hence the seconds.
+#define DELAYED(r)                                                                                                     \
+  "(" r "{status} = {NEW} AND " r "{available_at} > " NOW " + INTERVAL 1 SECOND AND " r "{available_at} > coalesce(" r \
+  "{inserted_at}, " r "{created_at}) + INTERVAL 1 SECOND AND " r                                                       \
+  "{locked_by} IS NULL "                                                                                               \
+  "AND " r "{last_error} IS NULL AND " r "{attempts} = 0 AND " r "{crashes} = 0)"
 
 #define UNBLOCK(r) "{blocked} = 0, {available_at} = greatest(" r "{available_at}, " NOW ")"
 #define WAITS(r) r "{blocked} = 1 AND " PENDING(r)

@@ -106,8 +106,6 @@ place<sqlite::options> sqlite_place(std::string path, parameters const& given) {
       o.done_rows = done_rows_of(value);
     } else if (name == "synchronous") {
       o.synchronous = synchronous_of(value);
-    } else if (name == "keyed") {
-      o.keyed = number(name, value) != 0;
     } else {
       refuse("has the unknown parameter '" + name +
              "'; sqlite knows table, busy_timeout, migrate, keyed, done_rows and synchronous");

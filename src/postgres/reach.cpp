@@ -12,7 +12,7 @@ namespace outbox::inline v0::postgres {
 namespace {
 
 // Two questions, so that a table that does not exist, or may not be read, does not make the caller's transaction fail.
-bool ask_about_table(caller_connection& c, table_identity const& to) {
+watch::reach ask_about_table(caller_connection& c, table_identity const& to) {
   auto const refuse = [] {
     throw error{errc::wrong_transaction, "the transaction is on another database than the node's store"};
   };
@@ -24,29 +24,32 @@ bool ask_about_table(caller_connection& c, table_identity const& to) {
                 "42501"};
   }
   bool same = false;
-  bool may_look = false;
+  watch::reach reached{.table_id = to.id};
   auto const table = sql::with_table("outbox_event", to.table, to.schema);
   c.execute("SELECT (" + table_id_sql(meta) +
                 "), has_column_privilege(t, 'event_id', 'SELECT') AND has_column_privilege(t, 'locked_by', 'SELECT') "
-                "AND NOT row_security_active(t) FROM to_regclass($1) t",
+                "AND NOT row_security_active(t), has_table_privilege(t, 'SELECT') AND NOT row_security_active(t) FROM "
+                "to_regclass($1) t",
             {std::string_view{table}}, [&](sql::row const& r) {
               same = r.text(0) == to.id;
-              may_look = r.integer(1) != 0;
+              reached.may_look = r.integer(1) != 0;
+              reached.may_read = r.integer(2) != 0;
               return false;
             });
   if (!same) refuse();
-  return may_look;
+  return reached;
 }
 
 // The table has no companion that could tell.
-bool ask_for_identity(caller_connection& c, table_identity const& to) {
+watch::reach ask_for_identity(caller_connection& c, table_identity const& to) {
   if (c.ask<std::string>(to.identity_sql) != to.id) {
     throw error{errc::wrong_transaction, "the transaction is on another database than the node's store"};
   }
-  return c
-      .ask<bool>("SELECT has_table_privilege(to_regclass($1), 'SELECT') AND NOT row_security_active($1)",
-                 {std::string_view{to.table}})
-      .value_or(false);
+  bool const may_read =
+      c.ask<bool>("SELECT has_table_privilege(to_regclass($1), 'SELECT') AND NOT row_security_active($1)",
+                  {std::string_view{to.table}})
+          .value_or(false);
+  return {to.id, may_read, may_read};
 }
 
 }  // namespace
@@ -65,9 +68,14 @@ bool check_reaches(caller_connection& c, table_identity const& to) {
   auto* const seen = watch::of(raw);
   if (seen == nullptr) return false;
   auto const* known = seen->find(to.id);
-  if (known == nullptr)
-    known = seen->add({to.id, to.identity_sql.empty() ? ask_about_table(c, to) : ask_for_identity(c, to)});
+  if (known == nullptr) known = seen->add(to.identity_sql.empty() ? ask_about_table(c, to) : ask_for_identity(c, to));
   return known->may_look;
+}
+
+bool may_read(caller_connection& c, table_identity const& to) {
+  auto* const seen = c.raw() == nullptr ? nullptr : watch::of(c.raw());
+  auto const* const known = seen == nullptr ? nullptr : seen->find(to.id);
+  return known != nullptr && known->may_read;
 }
 
 }  // namespace outbox::inline v0::postgres

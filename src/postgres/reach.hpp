@@ -23,4 +23,8 @@ struct table_identity {
 /// companion table or the transaction has failed already.
 [[nodiscard]] bool check_reaches(caller_connection& c, table_identity const& to);
 
+/// Whether the connection's role may read all rows and columns of the table, as `check_reaches` has found out. False if
+/// it has not.
+[[nodiscard]] bool may_read(caller_connection& c, table_identity const& to);
+
 }  // namespace outbox::inline v0::postgres

@@ -103,10 +103,12 @@ namespace {
                                                                ".k AND " IN_LINE("p.") " AND p.{seq} > " r \
                                                                                        ".s ORDER BY p.{seq} LIMIT 1)"
 
-// Another program wrote the row `r` with a delay: it is not due, and only its writer has made it wait. A row that
-// was unblocked a moment ago may be due later than this claim began; hence the second.
-#define DELAYED(r)                                                                              \
-  r "{status} = {NEW} AND " r "{available_at} > clock_timestamp() + interval '1 second' AND " r \
+// Another program wrote the row `r` with a delay: it is not due, and only its writer has made it wait. A row that was
+// written or unblocked a moment ago may be due later than this claim began, or than the server's clock after it was set
+// back; hence the seconds.
+#define DELAYED(r)                                                                                  \
+  r "{status} = {NEW} AND " r "{available_at} > clock_timestamp() + interval '1 second' AND " r     \
+    "{available_at} > coalesce(" r "{inserted_at}, " r "{created_at}) + interval '1 second' AND " r \
     "{locked_by} IS NULL AND " r "{last_error} IS NULL AND " r "{attempts} = 0 AND " r "{crashes} = 0"
 
 // A transaction of another isolation level may have a snapshot that is older than the lock which puts the writers of a
@@ -233,9 +235,6 @@ void add_key_statements(sql::dialect& d, in_layout const& t) {
         ") WHERE {event_id} = (SELECT {event_id} FROM {outbox_event} WHERE " KEY("") " = ?2 AND " IN_LINE("")
         " AND {seq} > ?3::bigint ORDER BY {seq} LIMIT 1) AND {blocked} AND " PENDING
         " AND NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE p.{event_id} = ?4 AND " IN_LINE("p.") ")");
-  d.placed = t("SELECT r.{seq}, CASE WHEN r.{blocked} IS NOT NULL THEN (SELECT p.{event_id} FROM {outbox_event} p WHERE "
-               KEY("p.") " = " KEY("r.") " AND " IN_LINE("p.") " AND p.{seq} < r.{seq} ORDER BY p.{seq} DESC LIMIT 1) "
-               "END FROM {outbox_event} r WHERE r.{event_id} = ?1");
 #define HEAD                                                                                     \
   "NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE " KEY("p.") " = " KEY("r.") " AND " IN_LINE( \
       "p.") " AND p.{seq} < r.{seq})"
@@ -243,9 +242,6 @@ void add_key_statements(sql::dialect& d, in_layout const& t) {
                     KEY("w.") " = " KEY("r.") " AND w.{status} IN ({NEW}, {RETRY}) AND w.{blocked} IS NOT NULL) FROM "
                     "{outbox_event} r WHERE r.{status} = {DEAD} AND r.{blocked} IS NOT NULL AND " KEY("r.")
                     " IS NOT NULL AND " HEAD " ORDER BY k LIMIT ?1::bigint");
-  d.heal = t("UPDATE {outbox_event} SET {blocked} = false, {available_at} = greatest({available_at}, " LATER(
-      1) ") WHERE {event_id} = ANY(ARRAY(SELECT r.{event_id} FROM {outbox_event} r WHERE r.{status} IN ({NEW}, "
-         "{RETRY}) AND r.{blocked} AND " HEAD " ORDER BY r.{seq} LIMIT ?2::bigint)) AND {blocked} AND " PENDING);
 #undef HEAD
   d.event_types =
       t("SELECT {event_type}, coalesce({aggregate_type}, '__GLOBAL__'), {status}, count(*) FROM "

@@ -52,8 +52,9 @@ class watch {
 
   /// What is known about a table that this connection reaches.
   struct reach {
-    std::string table_id;
-    bool may_look;  ///< Its role sees the rows that it has written.
+    std::string table_id{};
+    bool may_look = false;  ///< Its role sees the rows that it has written.
+    bool may_read = false;  ///< Its role sees all rows, and may read every column.
   };
 
   /// Null if it is not known yet that the connection reaches the table.

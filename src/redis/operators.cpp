@@ -302,7 +302,7 @@ std::vector<parked_key> redis_store::parked_keys(std::size_t limit) {
       auto const k = a[1][i];
       parked.push_back({std::string{k[0].text()}, std::string{k[1].text()}, instant_of(k[2]), count_of(k[3])});
     }
-    if (count_of(a[0]) < some) break;
+    if (count_of(a[0]) < some || parked.size() >= limit) break;
   }
   std::ranges::sort(parked, {}, &parked_key::key);
   if (parked.size() > limit) parked.resize(limit);

@@ -72,7 +72,6 @@ struct dialect {
   std::string unblock_next;  ///< now, key, seq and event_id of a row. Changes nothing while that row is in line.
   std::string placed;        ///< event_id -> seq, the id of the row before it
   std::string parked_keys;   ///< limit -> key, event_id, done_at, rows that wait
-  std::string heal;          ///< now, limit
 
   // The same for a table with an index for keys, where they name it. Empty: the server chooses by itself.
   std::string unblock_next_by_index, parked_keys_by_index;

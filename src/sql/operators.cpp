@@ -264,12 +264,6 @@ std::vector<parked_key> sql_store::parked_keys(std::size_t limit) {
   return found;
 }
 
-std::size_t sql_store::heal(std::size_t limit) {
-  std::int64_t rows = 0;
-  with_writer([&](connection& c) { rows = c.execute(dialect_.heal, {from_now{}, number(limit)}); });
-  return static_cast<std::size_t>(rows);
-}
-
 void sql_store::set_keyed(bool keyed) {
   with_writer([&](connection& c) {
     c.execute(dialect_.write_meta, {std::string_view{"keyed"}, std::string_view{keyed ? "1" : "0"}});

@@ -48,6 +48,7 @@ void row_chooser::take(claim_filter::candidate const& row, more const& also) {
   chosen_.ids.emplace_back(row.id);
   chosen_.types.emplace_back(row.event_type);
   chosen_.locators.push_back(also.locator);
+  if (request_.keyed) chosen_.keys.emplace_back(row.key);
 }
 
 void row_chooser::note(claim_filter::candidate const& row, more const& also) {

@@ -24,6 +24,7 @@ struct chosen_rows {
   std::vector<dead_row> dead;          ///< To be made DEAD.
 
   // Of a keyed claim.
+  std::vector<std::string> keys;     ///< One for each id. Empty if it is in no line.
   std::vector<std::string> note;     ///< Rows that wait for another row of their key.
   std::vector<std::string> delayed;  ///< Rows before others that another program wrote with a delay.
 

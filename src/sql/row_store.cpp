@@ -332,6 +332,8 @@ void row_store::take_all(claim_request const& request, candidates& chosen, claim
     if (n.from.fate == fate::refused) reply.refused.push_back({n.row.id, n.row.type, n.from.error});
     if (n.from.fate == fate::done) reply.noted += 1;
   }
+  if (request.keyed)
+    note_pace_.claimed(chosen.notes.size(), reply.noted, reply);  // the row before one has left the line
   for (std::size_t i = 0; i < chosen.take.size(); ++i) {
     auto& t = chosen.take[i];
     auto const& from = chosen.taken_from[i];

@@ -4,6 +4,7 @@
 
 #include <outbox/spi/claim_filter.hpp>
 
+#include "sql/note_pace.hpp"
 #include "sql/sql_store.hpp"
 #include "sql/stored_event.hpp"
 
@@ -94,6 +95,7 @@ class OUTBOX_SQL_EXPORT row_store : public sql_store {
 
   row_statements rows_;
   done_rows done_;
+  note_pace note_pace_;
 };
 
 }  // namespace outbox::inline v0::sql

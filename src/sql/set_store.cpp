@@ -6,6 +6,7 @@
 #include <numeric>
 #include <outbox/error.hpp>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "sql/sql_rows.hpp"
@@ -26,13 +27,10 @@ constexpr std::size_t most_bytes = 8U << 20U;
 // How often a claim is divided to find rows that cannot be claimed: about six times each, if a claim takes fifty rows.
 constexpr std::size_t most_isolation_tries = 60;
 
-// How long a claim waits for locks that kept it from noting rows.
-constexpr milliseconds wait_for_locks{20};
-constexpr int most_doublings = 6;
-
 // How many keys one statement of healing looks at, and how many notes one transaction clears.
 constexpr std::size_t keys_at_once = 10'000;
 constexpr int pages_at_once = 20;
+constexpr milliseconds longest_walk{500};
 constexpr std::size_t notes_at_once = 1000;
 
 // So many delivered rows of one claim get a statement of their own, which needs no join.
@@ -158,11 +156,14 @@ void set_store::insert(transaction_ref tx, std::span<insertion const> rows,
 claim_reply set_store::claim(claim_request const& request) {
   claim_reply reply;
   bool partly = false;
+  std::vector<settlement> behind_refused;
   retrying([&] {
     // Rows that were taken before the conflict are in no reply: the node releases them by their token.
     if (partly) throw error{errc::unavailable, "a conflict ended the claim after a part of it"};
-    with_connection([&](connection& c) { reply = claim_or_isolate(c, request, partly); });
+    behind_refused.clear();
+    with_connection([&](connection& c) { reply = claim_or_isolate(c, request, partly, behind_refused); });
   });
+  if (!behind_refused.empty()) settle(behind_refused);
   if (request.in_order && reply.more) on_ordered_backlog();
   return reply;
 }
@@ -175,7 +176,7 @@ chosen_rows set_store::look(connection& c, claim_request const& request, std::si
     reply = {};
     row_chooser choose{request, window, most, reply};
     send_look(c, request, window, choose);
-    window = choose.finish(stuck_notes_ > 0);
+    window = choose.finish(note_pace_.stuck());
     if (window > 0) continue;
     if (!choose.heads().empty()) {
       send_run(c, choose);
@@ -188,7 +189,8 @@ chosen_rows set_store::look(connection& c, claim_request const& request, std::si
 // One row that cannot be changed makes the statement fail for all. The claim then tries half as many, and half of that,
 // until the row is alone, and goes on without it. If a later part fails, the node releases the earlier parts by their
 // token.
-claim_reply set_store::claim_or_isolate(connection& c, claim_request request, bool& partly) {
+claim_reply set_store::claim_or_isolate(connection& c, claim_request request, bool& partly,
+                                        std::vector<settlement>& behind_refused) {
   constexpr std::size_t no_limit = SIZE_MAX;
   claim_reply whole;
   std::size_t most = no_limit;
@@ -196,7 +198,7 @@ claim_reply set_store::claim_or_isolate(connection& c, claim_request request, bo
     claim_reply part;
     auto const chosen = look(c, request, most, part);
     try {
-      take(c, request, chosen, part);
+      take(c, request, chosen, part, behind_refused);
     } catch (error const& e) {
       if (e.transient() || request.in_order || chosen.size() == 0) throw;
       c.execute(statements().rollback);
@@ -222,8 +224,10 @@ claim_reply set_store::claim_or_isolate(connection& c, claim_request request, bo
   }
 }
 
-// The server returns the rows in any order.
-void set_store::take(connection& c, claim_request const& request, chosen_rows const& chosen, claim_reply& reply) {
+// The server returns the rows in any order. What stands behind a refused row in its key goes into `behind_refused`: it
+// was taken, and must not be delivered before that row.
+void set_store::take(connection& c, claim_request const& request, chosen_rows const& chosen, claim_reply& reply,
+                     std::vector<settlement>& behind_refused) {
   std::unordered_map<std::string_view, std::size_t> place;
   for (std::size_t i = 0; i < chosen.ids.size(); ++i) place.emplace(chosen.ids[i], i);
   std::vector<std::optional<claimed_row>> rows(chosen.ids.size());
@@ -236,16 +240,19 @@ void set_store::take(connection& c, claim_request const& request, chosen_rows co
     return true;
   });
   reply.dead = chosen.dead;
+  std::unordered_set<std::string_view> held_up;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i]) {
-      reply.rows.push_back(std::move(*rows[i]));
-    } else {  // it was locked, so nothing else explains it
+    auto const key = chosen.keys.empty() ? std::string_view{} : std::string_view{chosen.keys[i]};
+    if (!rows[i]) {  // it was locked, so nothing else explains it
       reply.refused.push_back({chosen.ids[i], chosen.types[i], "a trigger or a rule suppresses the change of its row"});
+      if (!key.empty()) held_up.insert(key);
+    } else if (held_up.contains(key)) {
+      behind_refused.push_back({.row = std::move(rows[i]->handle), .outcome = spi::outcome::release});
+    } else {
+      reply.rows.push_back(std::move(*rows[i]));
     }
   }
-  if (!chosen.note.empty()) finish_notes(c, chosen, note_failure, reply);
-  if (request.keyed) last_notes_ = reply.noted;
-  if (request.keyed && chosen.note.empty()) stuck_notes_ = 0;
+  if (request.keyed) finish_notes(c, chosen, note_failure, reply);
   if (!chosen.delayed.empty()) let_leave(c, chosen, reply);
 }
 
@@ -253,15 +260,8 @@ void set_store::take(connection& c, claim_request const& request, chosen_rows co
 void set_store::finish_notes(connection& c, chosen_rows const& chosen, std::optional<error> const& failure,
                              claim_reply& reply) {
   if (failure && !failure->transient()) note_one_by_one(c, chosen, reply);
-  stuck_notes_ = reply.noted == 0 ? std::min(stuck_notes_ + 1, most_doublings) : 0;
-  if (reply.noted < chosen.note.size()) look_again_soon(reply);
-}
-
-// The row before one of them is locked, and mostly its end is near. A lock that stays does not make the node look again
-// and again.
-void set_store::look_again_soon(claim_reply& reply) const {
-  auto const soon = reply.now + wait_for_locks * (1 << std::max(0, stuck_notes_ - 1));
-  reply.next_due = std::min(reply.next_due.value_or(soon), soon);
+  last_notes_ = reply.noted;
+  note_pace_.claimed(chosen.note.size(), reply.noted, reply);  // the row before one of them is locked
 }
 
 // A trigger refuses one of them, which would make the note fail for all. It is left alone, like a row that cannot be
@@ -285,7 +285,7 @@ void set_store::let_leave(connection& c, chosen_rows const& chosen, claim_reply&
   if (try_to_leave(c, ids, reply) > 0) {
     reply.more = true;
   } else {
-    look_again_soon(reply);
+    note_pace_.look_again_soon(reply);
   }
 }
 
@@ -376,11 +376,12 @@ std::vector<place> set_store::places(std::span<std::string const> ids) {
 }
 
 // Walks the keys and not the rows: of each, the first row in line tells whether it waits for nothing. The thread that
-// calls this renews leases too, so a call ends after some pages; the next one goes on from there.
+// calls this renews leases too, so a call ends soon; the next one goes on from there.
 std::size_t set_store::heal(std::size_t limit) {
   std::lock_guard const lock{healing_};
   std::size_t rows = 0;
-  for (int page = 0; page < pages_at_once && rows < limit; ++page) {
+  auto const until = std::chrono::steady_clock::now() + longest_walk;
+  for (int page = 0; page < pages_at_once && rows < limit && std::chrono::steady_clock::now() < until; ++page) {
     auto after = healed_up_to_;
     std::size_t found = 0;
     with_writer([&](connection& c) {

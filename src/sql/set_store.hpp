@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sql/note_pace.hpp"
 #include "sql/row_chooser.hpp"
 #include "sql/sql_store.hpp"
 #include "sql/stored_event.hpp"
@@ -128,9 +129,6 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
   /// that it saw. Returns false if it saw the last one.
   virtual bool send_clear_notes(connection& c, line_position& after, std::size_t limit) = 0;
 
-  /// Makes what the order of keys needs in the schema, or throws `error` (store_failure).
-  virtual void prepare_for_keys() = 0;
-
   /// Settles all groups in one transaction, and calls `settle_group::apply` for each row. Behind them, in the same
   /// transaction, unblocks the rows behind those that have left the line of their key.
   virtual void send_settle(connection& c, std::span<settle_group const> groups, left_rows const& left,
@@ -150,18 +148,19 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
 
  private:
   [[nodiscard]] chosen_rows look(connection& c, claim_request const& request, std::size_t most, claim_reply& reply);
-  void take(connection& c, claim_request const& request, chosen_rows const& chosen, claim_reply& reply);
+  void take(connection& c, claim_request const& request, chosen_rows const& chosen, claim_reply& reply,
+            std::vector<settlement>& behind_refused);
   void finish_notes(connection& c, chosen_rows const& chosen, std::optional<error> const& failure, claim_reply& reply);
   void note_one_by_one(connection& c, chosen_rows const& chosen, claim_reply& reply);
   void let_leave(connection& c, chosen_rows const& chosen, claim_reply& reply);
   std::size_t try_to_leave(connection& c, std::span<std::string const> ids, claim_reply& reply);
-  void look_again_soon(claim_reply& reply) const;
   void clear_notes();
-  [[nodiscard]] claim_reply claim_or_isolate(connection& c, claim_request request, bool& partly);
+  [[nodiscard]] claim_reply claim_or_isolate(connection& c, claim_request request, bool& partly,
+                                             std::vector<settlement>& behind_refused);
 
   std::mutex healing_;
-  std::string healed_up_to_;          ///< The key where the next walk begins.
-  std::atomic<int> stuck_notes_ = 0;  ///< How often in a row all notes were left: locks of others stand in the way.
+  std::string healed_up_to_;  ///< The key where the next walk begins.
+  note_pace note_pace_;
   std::atomic<std::size_t> last_notes_ = 0;  ///< The number of rows that the last keyed claim noted.
 };
 

@@ -37,7 +37,6 @@ class OUTBOX_SQL_EXPORT sql_store : public spi::store, public inspector {
   std::vector<event_type_counts> waiting_types(std::size_t rows) override;
   table_overview overview(std::uint64_t limit) override;
   std::vector<parked_key> parked_keys(std::size_t limit) override;
-  std::size_t heal(std::size_t limit) override;
   std::vector<spi::place> places(std::span<std::string const> ids) override;
   void set_keyed(bool keyed) override;
   table_settings settings() override;

@@ -128,7 +128,10 @@ migration migrate_handle(sqlite3* db, std::string const& table, bool keyed) {
       drop_old_indexes(d, table);
     }
     add_odd_index(d, table);
-    if (keyed && !has_key_index(d, table)) run(d.raw(), key_index(table));
+    if (keyed && !has_key_index(d, table)) {
+      run(d.raw(), key_index(table));
+      if (result.change == migration::kind::nothing) result.change = migration::kind::indexed;
+    }
     d.execute("COMMIT");
     return result;
   } catch (...) {

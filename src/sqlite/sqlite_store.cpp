@@ -108,17 +108,23 @@ class sqlite_store final : public sql::row_store, public std::enable_shared_from
   }
   bool resume(route_pause const& what) override { return pushed(row_store::resume(what)); }
 
-  // A node marks its table at each start, and mostly it is marked: that must not wait for a writer.
-  void set_keyed(bool keyed) override {
+  // Each keyed node does this when it starts, and mostly the index is there: that must not wait for a writer.
+  void prepare_for_keys() override {
     bool has_index = false;
     with_reader([&](sql::connection& c) { has_index = sqlite::has_key_index(c, options_.table); });
-    if (keyed && !has_index) refuse_without_migrate();
-    if (keyed && has_index && settings().keyed) return;
+    if (has_index) return;
+    refuse_without_migrate();
+    in_transaction([&](sql::connection& c) {
+      if (!sqlite::has_key_index(c, options_.table)) c.execute(key_index(options_.table));
+    });
+  }
+
+  void set_keyed(bool keyed) override {
+    if (keyed) prepare_for_keys();
     // If this is interrupted, no node of another mode has begun beside notes. Once more behind the mark: a keyed node
     // may have noted rows until it heard of it.
     if (!keyed) clear_notes();
     in_transaction([&](sql::connection& c) {
-      if (keyed && !sqlite::has_key_index(c, options_.table)) c.execute(key_index(options_.table));
       c.execute(statements().write_meta, {std::string_view{"keyed"}, std::string_view{keyed ? "1" : "0"}});
     });
     if (keyed) return;

@@ -68,10 +68,14 @@ namespace {
 // Nothing is before the row `r` in its line.
 #define HEAD BEFORE("true") " IS NULL"
 
-// The row `p` is not due at ?1 because its writer said so, not because of a settlement.
-#define DELAYED_BY_WRITER                                                                                              \
-  "p.{status} = {NEW} AND p.{available_at} > ?1 AND nullif(p.{locked_by}, '') IS NULL AND nullif(p.{last_error}, '') " \
-  "IS NULL AND CAST(p.{attempts} AS INTEGER) = 0 AND CAST(p.{crashes} AS INTEGER) = 0"
+// The row `p` is not due at ?1 because its writer said so, not because of a settlement. A row that was written or
+// unblocked a moment ago may be due later than the clock says after it was set back; hence the seconds.
+#define A_SECOND_AFTER(at) "strftime('%Y-%m-%d %H:%M:%f', " at ", '+1 second')"
+#define DELAYED_BY_WRITER \
+  "p.{status} = {NEW} AND p.{available_at} > " A_SECOND_AFTER("?1") " AND p.{available_at} > " A_SECOND_AFTER(      \
+      "coalesce(p.{inserted_at}, p.{created_at})") " AND nullif(p.{locked_by}, '') IS NULL AND nullif(p.{last_erro" \
+                                                   "r}, '') IS NULL AND CAST(p.{attempts} AS INTEGER) = 0 AND "     \
+                                                   "CAST(p.{crashes} AS INTEGER) = 0"
 
 // A table that is marked keyed keeps the DEAD rows that park a key.
 #define NOT_PARKING \

@@ -64,6 +64,44 @@ TEST_F(TableSettings, ADispatchingNodeDoesNotStartOnAKeyedTable) {
   EXPECT_EQ(code(refusal_of_start(writer_only({.store = db.store, .log = nullptr}))), std::nullopt);
 }
 
+// Making an index takes longer than the lease of the first heartbeat.
+class slow_index final : public forwarding_store {
+ public:
+  using forwarding_store::forwarding_store;
+  void prepare_for_keys() override {
+    if (meanwhile) meanwhile(behind());
+  }
+  std::function<void(spi::store&)> meanwhile;
+};
+
+TEST_F(TableSettings, AKeyedNodeLooksForOthersAgainWhenItHasPreparedTheTable) {
+  auto const slow = std::make_shared<slow_index>(db.store);
+  slow->meanwhile = [&](spi::store& s) {
+    db.clock->advance(1h);
+    EXPECT_THAT(s.inspect().nodes(), IsEmpty()) << "no node sees the one that prepares";
+    s.heartbeat({.incarnation = "other:1:x", .name = "other", .mode = node_mode::multi_node, .lease = 30s});
+  };
+  auto const make = [&] { return keyed({.store = slow, .log = nullptr, .clock = db.clock}); };
+  auto const refused = refusal_of_start(make());
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->code(), errc::mode_conflict);
+  EXPECT_FALSE(db.store->backend().settings().keyed) << "it is not marked";
+  EXPECT_THAT(db.store->inspect().nodes(), SizeIs(1)) << "only the other one";
+  slow->meanwhile = nullptr;
+  db.store->backend().retire("other:1:x");
+  EXPECT_FALSE(refusal_of_start(make()).has_value());
+  EXPECT_TRUE(db.store->backend().settings().keyed);
+}
+
+TEST_F(TableSettings, AKeyedNodePreparesATableThatIsMarkedAlready) {
+  db.store->backend().set_keyed(true);
+  auto const slow = std::make_shared<slow_index>(db.store);
+  int times = 0;
+  slow->meanwhile = [&](spi::store&) { ++times; };
+  EXPECT_FALSE(refusal_of_start(keyed({.store = slow, .log = nullptr, .clock = db.clock})).has_value());
+  EXPECT_EQ(times, 1) << "this store may not know yet what another one has made";
+}
+
 TEST_F(TableSettings, ARunningNodeTakesNothingMoreFromATableThatWasMarkedKeyed) {
   stepper n{db};
   n.open();

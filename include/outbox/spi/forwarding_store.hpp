@@ -54,6 +54,7 @@ class OUTBOX_CORE_EXPORT forwarding_store : public store {
   table_overview overview(std::uint64_t limit) override;
   std::vector<parked_key> parked_keys(std::size_t limit) override;
   std::size_t heal(std::size_t limit) override;
+  void prepare_for_keys() override;
   void set_keyed(bool keyed) override;
   std::vector<finding> findings(finding_limits const& limits) override;
 

@@ -510,10 +510,13 @@ class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
   /// deleted or changed the rows before them. Returns the number of rows.
   virtual std::size_t heal(std::size_t limit);
 
-  /// Marks the table as keyed, or removes the mark. Marking makes what the order of keys needs in the database, such as
-  /// an index; if the store may not change the schema and it is missing, throws `error` (store_failure) that says how
-  /// to make it. Removing the mark also clears every note, in batches: no row is blocked afterwards. The caller makes
-  /// sure that no node of another mode is live.
+  /// Makes what the order of keys needs in the database, such as an index, without marking the table. That may take
+  /// long. If it is missing and the store may not change the schema, throws `error` (store_failure) that says how to
+  /// make it. Every keyed node calls this when it starts. Default: nothing is needed.
+  virtual void prepare_for_keys();
+
+  /// Marks the table as keyed, after `prepare_for_keys()`, or removes the mark. Removing the mark also clears every
+  /// note, in batches: no row is blocked afterwards. The caller makes sure that no node of another mode is live.
   virtual void set_keyed(bool keyed);
 
   /// Makes every check of the table and its database that the store knows, and returns one finding or more of each,

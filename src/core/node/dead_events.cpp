@@ -54,7 +54,7 @@ spi::store& dead_events::table_with_keys() const {
   auto& t = table();
   auto const can = t.capabilities();
   if (can.keys) return t;
-  throw error{errc::unsupported, std::string{can.table} + " keeps no order per key, so no event is in one: discard"};
+  throw error{errc::unsupported, "cannot discard: " + std::string{can.table} + " cannot keep an order of keys"};
 }
 
 std::vector<dead_event> dead_events::query(dead_filter const& filter, std::size_t limit) const {

@@ -67,6 +67,7 @@ table_overview forwarding_store::overview(std::uint64_t limit) { return to_->ove
 std::vector<parked_key> forwarding_store::parked_keys(std::size_t limit) { return to_->parked_keys(limit); }
 std::size_t forwarding_store::heal(std::size_t limit) { return to_->heal(limit); }
 std::vector<place> forwarding_store::places(std::span<std::string const> ids) { return to_->places(ids); }
+void forwarding_store::prepare_for_keys() { to_->prepare_for_keys(); }
 void forwarding_store::set_keyed(bool keyed) { to_->set_keyed(keyed); }
 std::vector<finding> forwarding_store::findings(finding_limits const& limits) { return to_->findings(limits); }
 

@@ -221,7 +221,11 @@ void node_core::apply(renew_request const& sent, renew_reply const& reply) {
       }
     }
     if (reply.doubts_released) e.apply_doubts_released(sent, now());
-    if (reply.healed) e.apply_healed(*reply.healed, now());
+    if (reply.healed) {
+      e.apply_healed(*reply.healed, now());
+    } else if (sent.heal > 0) {
+      e.apply_heal_failure(now());
+    }
     if (reply.rest) {
       e.apply_heartbeat_failure(*reply.rest);
     } else {
@@ -300,8 +304,13 @@ result node_core::unroutable_answer(event const& e) const {
   return dead{why};
 }
 
-void node_core::mark_keyed() {
-  if (settings_.keyed && !store().settings().keyed) store().set_keyed(true);
+// A table that is marked is prepared too: this store may not know what another one has made there.
+void node_core::mark_keyed(std::function<void()> const& check_again) {
+  if (!settings_.keyed) return;
+  store().prepare_for_keys();
+  if (store().settings().keyed) return;
+  check_again();
+  store().set_keyed(true);
 }
 
 std::optional<error> node_core::load_settings() {

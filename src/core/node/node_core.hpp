@@ -69,7 +69,9 @@ class node_core : public std::enable_shared_from_this<node_core> {
 
   // What the table says to every node. Throw `error`.
   std::optional<error> load_settings();  ///< Returns the reason if this node may not work on the table.
-  void mark_keyed();  ///< Marks the table if this node keeps an order per key and it is not marked yet.
+  /// If this node keeps an order per key: prepares the table, and marks it if it is not marked yet. Preparing it may
+  /// take long; `check_again` then tells whether the table may still be marked, or throws.
+  void mark_keyed(std::function<void()> const& check_again);
   bool pause(route_pause const& what);
   bool resume(route_pause const& what);
 

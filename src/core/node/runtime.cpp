@@ -122,7 +122,8 @@ void runtime::run(node_thread& l, char const* name, void (runtime::*body)()) {
 // The node must know before the first claim what is paused, and whether it may work on the table at all.
 void runtime::open_engine() {
   try {
-    core_->mark_keyed();
+    // The heartbeat may be older than a lease by then, so that a node of another mode did not see it.
+    core_->mark_keyed([this] { heartbeat(); });
     if (auto const refused = core_->load_settings()) throw *refused;
   } catch (...) {
     core_->store().retire(core_->settings().incarnation);

@@ -89,6 +89,7 @@ table_overview store::overview(std::uint64_t /*limit*/) { unsupported(*this, "ov
 std::vector<parked_key> store::parked_keys(std::size_t /*limit*/) { unsupported(*this, "parked_keys"); }
 std::size_t store::heal(std::size_t /*limit*/) { unsupported(*this, "heal"); }
 std::vector<place> store::places(std::span<std::string const> /*ids*/) { unsupported(*this, "places"); }
+void store::prepare_for_keys() {}
 void store::set_keyed(bool /*keyed*/) { unsupported(*this, "set_keyed"); }
 std::vector<finding> store::findings(finding_limits const& /*limits*/) { unsupported(*this, "findings"); }
 subscription store::on_wait(std::function<void(std::chrono::nanoseconds)> /*callback*/) { return {}; }

@@ -293,6 +293,29 @@ TEST_F(MysqlKeyed, TheIndexIsMadeOnDemand) {
   EXPECT_THAT(std::string{e.what()}, HasSubstr("outbox_event_keyed"));
 }
 
+// Another node made it, and marked the table, after this store was opened.
+TEST_F(MysqlKeyed, AStoreThatWasOpenedBeforeUsesItOnceItsNodeHasStarted) {
+  mysql_database other;
+  auto const mine = other.open();
+  other.open()->backend().set_keyed(true);
+  auto o = keyed_options{.store = mine, .log = nullptr};
+  o.poll.every = 1h;
+  auto box = keyed(std::move(o));
+  box.start();
+  other.execute("INSERT INTO " + other.table() +
+                " (event_id, event_type, payload, available_at, created_at, ordering_key, locked_by, lease_until) "
+                "SELECT concat('e', seq), 't', '1', utc_timestamp(6), utc_timestamp(6), concat('k', seq), 'other/1', "
+                "utc_timestamp(6) + INTERVAL 1 HOUR FROM seq_1_to_2000");
+  auto const rows_read = [&] {
+    return std::stoll(other.ask(
+        "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'Handler_read_rnd_next'"));
+  };
+  std::vector<std::string> const id{"e1000"};
+  auto const before = rows_read();
+  static_cast<void>(mine->backend().places(id));
+  EXPECT_LT(rows_read() - before, 1000) << "without the index it would read the whole table";
+}
+
 // A table whose column was made by hand as schema/mysql/keyed.sql says it has the key that the nodes compute.
 TEST_F(MysqlKeyed, TheColumnHasTheKeyOfTheEvent) {
   struct written {

@@ -77,6 +77,30 @@ class PostgresKeyed : public PostgresServer {
   postgres::array_statements statements = postgres::set_statements({.schema = db.schema()}, done_rows::keep);
 };
 
+// A trigger suppresses the change of a row, so what was chosen behind it must not be delivered.
+TEST_F(PostgresKeyed, NothingIsTakenBehindARowWhoseChangeIsSuppressed) {
+  db.execute("CREATE FUNCTION " + db.schema() +
+             ".ignore() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$");
+  db.execute("CREATE TRIGGER ignore BEFORE UPDATE ON " + db.table() +
+             " FOR EACH ROW WHEN (OLD.event_id LIKE 'bad%') EXECUTE FUNCTION " + db.schema() + ".ignore()");
+  put("k", {"a", "bad", "b", "c"});
+  put("l", {"bad2", "d"});
+  put("m", {"e", "f"});
+  for (auto const* const id : {"b", "d"}) {  // one is taken in a run, one because both are due
+    db.execute("UPDATE " + db.table() + " SET blocked = true WHERE event_id = $1", id);
+  }
+  auto const reply = take("n/1");
+  EXPECT_THAT(ids(reply), ElementsAre("a", "e", "f"));
+  std::vector<std::string> refused;
+  for (auto const& r : reply.refused) refused.push_back(r.id);
+  EXPECT_THAT(refused, ::testing::UnorderedElementsAre("bad", "bad2"));
+  EXPECT_EQ(db.ask("SELECT count(*) FROM " + db.table() + " WHERE event_id IN ('b', 'c', 'd') AND locked_by IS NULL"),
+            "3");
+  db.execute("DROP TRIGGER ignore ON " + db.table());
+  end(reply.rows.at(0));
+  EXPECT_THAT(ids(take("n/2")), ::testing::UnorderedElementsAre("bad", "b", "c", "bad2", "d"));
+}
+
 // The row before it is leaving the line: a note now would never be cleared.
 TEST_F(PostgresKeyed, I5_ARowIsNotNotedWhileTheSettlementOfTheRowBeforeIsOpen) {
   put("k", {"a", "b"});

@@ -157,8 +157,11 @@ TEST_F(SqliteKeyed, ARowWhoseForerunnerEndedIsNotNoted) {
   for (auto const* id : {"a", "b"}) put(id, "k");
   ASSERT_THAT(ids(claim("n/1", 1)), ElementsAre("a"));
   handles.before_transaction = [&] { finish("a"); };
-  EXPECT_EQ(claim("n/2").noted, 0U);
+  auto const reply = claim("n/2");
+  EXPECT_EQ(reply.noted, 0U);
   EXPECT_EQ(row("b").blocked, false) << "no settlement would ever find it";
+  ASSERT_TRUE(reply.next_due.has_value()) << "nothing else tells the node to look again";
+  EXPECT_LE(*reply.next_due, reply.now + 20ms);
   EXPECT_THAT(ids(claim("n/3")), ElementsAre("b"));
 }
 
@@ -206,6 +209,18 @@ TEST_F(SqliteKeyed, ARefusedHeadHoldsUpItsKeyOnly) {
   ASSERT_THAT(reply.refused, SizeIs(1));
   EXPECT_EQ(reply.refused[0].id, "a");
   EXPECT_EQ(row("b").locked_by, "");
+}
+
+// A trigger ignores the note: it must not make the node look fifty times a second.
+TEST_F(SqliteKeyed, ANoteThatIsIgnoredIsTriedLessAndLessOften) {
+  for (auto const* id : {"a", "b"}) put(id, "k");
+  ASSERT_THAT(ids(claim("n/1", 1)), ElementsAre("a"));
+  run("CREATE TRIGGER quiet BEFORE UPDATE ON outbox_event WHEN NEW.blocked = 1 BEGIN SELECT RAISE(IGNORE); END");
+  for (auto const wait : {20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 640ms}) {
+    auto const reply = claim("n/2");
+    EXPECT_EQ(reply.noted, 0U);
+    EXPECT_EQ(reply.next_due, reply.now + wait);
+  }
 }
 
 TEST_F(SqliteKeyed, ANoteThatIsRefusedDoesNotHoldUpTheClaim) {

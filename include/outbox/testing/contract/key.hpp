@@ -251,9 +251,11 @@ OUTBOX_CONTRACT_CASE(Key, ParkedKeysTellWhatWaitsBehindADeadRow) {
 OUTBOX_CONTRACT_CASE(Key, HealUnblocksHeadsOnly) {
   for (auto const* id : {"a", "b"}) this->put(this->keyed(id, "k"));
   for (auto const* id : {"x", "y"}) this->put(this->keyed(id, "l"));
-  for (auto const* id : {"a", "b", "y"}) this->backend().block(id);
-  EXPECT_EQ(this->s().heal(10), 1U);
+  this->put(this->keyed("only", "m"));
+  for (auto const* id : {"a", "b", "y", "only"}) this->backend().block(id);
+  EXPECT_EQ(this->s().heal(10), 2U);
   EXPECT_EQ(this->row("a").blocked, false);
+  EXPECT_EQ(this->row("only").blocked, false);
   EXPECT_EQ(this->row("b").blocked, true);
   EXPECT_EQ(this->row("y").blocked, true);
   EXPECT_EQ(this->s().heal(10), 0U);
