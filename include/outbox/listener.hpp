@@ -67,10 +67,14 @@ namespace detail {
 
 struct routes;
 
-/// A listener that cannot do everything that the options of a route ask for has a member `check`, as a `publisher` has.
+/// A listener that has a say in the options of its route has a member `fit`, as a `publisher` has.
 template <class F>
-void check_route(F const& f, route_options const& o) {
-  if constexpr (requires { f.check(o); }) f.check(o);
+route_options fitted(F const& f, route_options o) {
+  if constexpr (requires { f.fit(std::move(o)); }) {
+    return f.fit(std::move(o));
+  } else {
+    return o;
+  }
 }
 
 }  // namespace detail
@@ -127,7 +131,7 @@ class OUTBOX_CORE_EXPORT listeners {
   template <class F>
   listeners& on_any(F f, route_options options = {}) {
     detail::check_listener<F, void>();
-    detail::check_route(f, options);
+    options = detail::fitted(f, std::move(options));
     if constexpr (detail::plain_listener<F>) {
       add_any(detail::handler_of<detail::plain_handler<F>>(std::move(f)), std::move(options));
     }
@@ -186,7 +190,7 @@ class OUTBOX_CORE_EXPORT listeners {
   template <class F>
   listeners& on_aggregate(std::string_view aggregate_type, std::string_view event_type, F f, route_options options) {
     detail::check_listener<F, void>();
-    detail::check_route(f, options);
+    options = detail::fitted(f, std::move(options));
     if constexpr (detail::plain_listener<F>) {
       add(aggregate_type, event_type, detail::handler_of<detail::plain_handler<F>>(std::move(f)), std::move(options));
     }

@@ -169,9 +169,10 @@ class OUTBOX_SINKS_EXPORT publisher {
   publisher(std::shared_ptr<sink> to, publish_options options);
   void operator()(delivery const& d, completion answer) const;
 
-  /// Whether it can do what the options of its route ask for. `listeners` call it. Throws `error` (invalid_option) if
-  /// the route is to keep order and the sink does not, or if messages of one key may have several partitions.
-  void check(route_options const& route) const;
+  /// The options of its route: without a timeout, if the sink never gives a message up. `listeners` call it. Throws
+  /// `error` (invalid_option) if the route has a timeout nevertheless, if it is to keep order and the sink does not, or
+  /// if messages of one key may have several partitions.
+  [[nodiscard]] route_options fit(route_options route) const;
 
  private:
   void without_limit(delivery const& d, completion answer) const;

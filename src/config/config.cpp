@@ -154,7 +154,7 @@ void add_listener(listeners& to, route_data const& r, named_listener f) {
 void check_timeout(table_data const& t, route_data const& r, std::chrono::milliseconds patience) {
   auto const timeout = r.options.timeout.value_or(t.node.listener_timeout);
   if (patience == no_limit) {
-    if (!r.options.timeout || r.options.timeout->count() == 0) return;  // without_limit() has its reason
+    if (!r.options.timeout || r.options.timeout->count() == 0) return;  // the publisher takes the limit away
     throw error::about(
         errc::invalid_option, "timeout",
         "is " + duration_text(timeout) + " and must be 0, because sink '" + r.sink + "' never gives a message up");
@@ -164,13 +164,6 @@ void check_timeout(table_data const& t, route_data const& r, std::chrono::millis
                        "is " + duration_text(timeout) + " and must be longer than the " + duration_text(patience) +
                            " that sink '" + r.sink + "' may take for a message");
   }
-}
-
-// A call that waits for a message which is never given up must not be given up either: while the brokers are away, the
-// event would be published again and again, and at last be DEAD.
-route_options without_limit(route_options o, sink const& to) {
-  if (to.patience() == no_limit && !o.timeout) o.timeout = std::chrono::milliseconds{0};
-  return o;
 }
 
 keyed_options keyed_node(table_data const& t, std::shared_ptr<store> s, listeners l, config_extras const& with) {
@@ -513,8 +506,7 @@ config::opened config::open(config_extras with) const {
       } else {
         auto to = publish(by_name.at(r.sink), r.message);
         auto one = r;
-        one.options = without_limit(std::move(one.options), *by_name.at(r.sink));
-        to.check(one.options);
+        one.options = to.fit(std::move(one.options));
         add_listener(l, one, std::move(to));
       }
     }

@@ -306,11 +306,15 @@ TEST_F(Publisher, ADeferralHoldsTheRouteForAsLongAsTheSinkSays) {
 
 class KeyedPublisher : public ::testing::Test {
  protected:
-  void start(route_options route) {
+  void start(route_options route, std::chrono::milliseconds limit = 0ms) {
+    start(std::move(route), limit, publish(to));
+  }
+  template <class F>
+  void start(route_options route, std::chrono::milliseconds limit, F listener) {
     keyed_options o{.store = store, .log = nullptr};
     o.workers = 1;
-    o.listener_timeout = 0ms;
-    o.listeners.on_any(publish(to), std::move(route));
+    o.listener_timeout = limit;
+    o.listeners.on_any(std::move(listener), std::move(route));
     box.emplace(keyed(std::move(o)));
     box->start();
   }
@@ -352,8 +356,16 @@ TEST_F(KeyedPublisher, OtherwiseTheNextEventOfAKeyWaitsForTheReport) {
   EXPECT_EQ(to->ids()[2], "b");
 }
 
-TEST_F(KeyedPublisher, ASinkThatNeverGivesUpNeedsARouteWithoutATimeout) {
-  start({.timeout = 1h, .keeps_order = true});
+TEST_F(KeyedPublisher, ASinkThatNeverGivesUpMakesItsRouteOneWithoutATimeout) {
+  start({.keeps_order = true}, 5min);
+  write({"a"}, "k");
+  ASSERT_TRUE(to->wait_for(1)) << "with the node's limit it would be deferred";
+  to->report(0, {});
+  EXPECT_TRUE(eventually([&] { return store->inspect().counts().done == 1; }));
+}
+
+TEST_F(KeyedPublisher, InsideAnotherListenerItDefersWhatHasATimeout) {
+  start({.timeout = 1h}, 0ms, [p = publish(to)](delivery const& d, completion answer) { p(d, std::move(answer)); });
   write({"a"}, "k");
   ASSERT_TRUE(eventually([&] { return !store->inspect().find("a")->last_error.empty(); }));
   EXPECT_THAT(store->inspect().find("a")->last_error, HasSubstr("may have no timeout"));
@@ -380,6 +392,8 @@ TEST(PublisherOptions, ARouteKeepsOrderOnlyIfItsSinkAndItsMessagesDo) {
   EXPECT_THAT(refused(false, {}, {.keeps_order = true}), HasSubstr("the sink 'held' keeps no order"));
   EXPECT_THAT(refused(true, {.key = "{tenant}"}, {.keeps_order = true}), ::testing::StartsWith("key: "));
   EXPECT_THAT(refused(true, {.partition = "{tenant}"}, {.keeps_order = true}), ::testing::StartsWith("partition: "));
+  EXPECT_THAT(refused(true, {}, {.timeout = 1h}), ::testing::StartsWith("timeout: "));
+  EXPECT_EQ(refused(true, {}, {.timeout = 0ms}), "");
 }
 
 TEST(PublisherOptions, ANullSinkIsRefused) { EXPECT_THROW(static_cast<void>(publish(nullptr)), error); }

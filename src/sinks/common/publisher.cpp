@@ -120,16 +120,26 @@ publisher::publisher(std::shared_ptr<sink> to, publish_options options)
     : state_{std::make_shared<state>(std::move(to), std::move(options))} {}
 
 // By default all events of a key have the same key in the broker, too.
-void publisher::check(route_options const& route) const {
-  if (!route.keeps_order) return;
+//
+// A call that waits for a message which is never given up must not be given up either: while the brokers are away, the
+// event would be published again and again, and at last be DEAD.
+route_options publisher::fit(route_options route) const {
   auto const refuse = [](char const* field, std::string const& problem) {
     throw error::about(errc::invalid_option, field, problem);
   };
   std::string const name{state_->to->name()};
+  if (state_->to->patience() == milliseconds::max()) {
+    if (route.timeout.value_or(milliseconds{0}).count() != 0) {
+      refuse("timeout", "must be 0, because the sink '" + name + "' never gives a message up");
+    }
+    route.timeout = milliseconds{0};
+  }
+  if (!route.keeps_order) return route;
   if (!state_->to->keeps_order()) refuse("keeps_order", "is set, and the sink '" + name + "' keeps no order");
   constexpr char const* shared = "cannot be set beside keeps_order: all messages of a key must share a partition";
   if (state_->own_key) refuse("key", shared);
   if (state_->own_partition) refuse("partition", shared);
+  return route;
 }
 
 // A report that came after the timeout of the call would be ignored, and the message sent again.
