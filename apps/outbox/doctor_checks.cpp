@@ -213,8 +213,8 @@ void check_keys(bool keyed, std::vector<outbox::parked_key> const& parked, std::
 }
 
 void check_routes(std::vector<node_row> const& nodes, std::vector<outbox::spi::event_type_counts> const& types,
-                  finding_list& found) {
-  check const here{found, "unserved_types", "A node makes an event dead for which it has no route."};
+                  bool keyed, finding_list& found) {
+  check const here{found, "unserved_types", "A node makes an event dead for which it has no route, or defers it."};
   if (types.empty()) return here.passed("No event waits or is dead, so none lacks a route.");
   if (std::ranges::none_of(nodes, may_deliver)) {
     return here.skipped("No live node dispatches from the table, so the routes are not known.", "outbox nodes");
@@ -250,7 +250,8 @@ void check_routes(std::vector<node_row> const& nodes, std::vector<outbox::spi::e
             "Event types without a route on any live node: " + listed(unserved) + ".",
             "outbox list --type " + unserved.front().substr(0, unserved.front().find(' ')) +
                 "\n-- then deploy a node with a listener for it, or: outbox cancel --type " +
-                unserved.front().substr(0, unserved.front().find(' ')));
+                unserved.front().substr(0, unserved.front().find(' ')) +
+                (keyed ? ", and then outbox discard, so that its keys go on" : ""));
 }
 
 void check_store(outbox::store& s, doctor_limits const& limits, finding_list& found) {
@@ -279,12 +280,12 @@ void check_store(outbox::store& s, doctor_limits const& limits, finding_list& fo
   live.attempt([&] {
     auto const nodes = s.inspect().nodes();
     check_nodes(nodes, table.pending > table.delayed, found);
+    bool const keyed = can.keys && b.settings().keyed;
     if (can.keys) {
-      bool const keyed = b.settings().keyed;
       check_keys(keyed, keyed ? b.parked_keys(most_parked) : std::vector<outbox::parked_key>{}, nodes, s.now(), found);
     }
-    check const routes{found, "unserved_types", "A node makes an event dead for which it has no route."};
-    routes.attempt([&] { check_routes(nodes, b.waiting_types(most_rows), found); });
+    check const routes{found, "unserved_types", "A node makes an event dead for which it has no route, or defers it."};
+    routes.attempt([&] { check_routes(nodes, b.waiting_types(most_rows), keyed, found); });
   });
 }
 

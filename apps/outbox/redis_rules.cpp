@@ -13,12 +13,12 @@ constexpr std::string_view to_hear = "subscribe publish ping";
 constexpr std::string_view to_insert = "exists hincrby zadd zrevrange hset set";
 constexpr std::string_view to_join = "hget watch unwatch multi exec";
 constexpr std::string_view to_read =
-    "get hget hgetall scard zcard zcount zrange zrangebyscore zrank zrevrange zrevrangebyscore";
+    "get hget hgetall scard zcard zcount zrange zrangebyscore zrank zrevrange zrevrangebyscore zscore";
 constexpr std::string_view to_change = "hdel hincrby hset srem unlink zadd zrem";
 constexpr std::string_view to_try_again = "sadd";
 constexpr std::string_view to_lock_and_report = "del";
 constexpr std::string_view to_audit = "del exists hexists";
-constexpr std::string_view to_diagnose = "config|get zscore";
+constexpr std::string_view to_diagnose = "config|get";
 
 // Keys, behind the beginning that they share. That itself is the one key that every script declares.
 constexpr std::string_view keys_to_open = "- meta";

@@ -43,7 +43,7 @@ bool is_blocked(row_view const& row) { return row.blocked == true && is_pending(
 
 // Where the event stands in the order of its key.
 cell place_cell(row_view const& row) {
-  if (!row.blocked) return {"beside it: neither waits for the other", "outside"};
+  if (!row.blocked) return {"outside: it waits for no event, and none waits for it", "outside"};
   if (row.status == event_status::delivered) return {};
   if (row.status == event_status::dead) {
     return {"parked: those behind it wait until it is replayed or discarded", "parked", look::bad};

@@ -16,7 +16,8 @@ void add_cancel(command_tree& tree) {
        .details =
            "The reason becomes their error. An event that a node holds is taken away from it. The node learns of that "
            "within a quarter of its lease; until then its listener may still be called, and the result is ignored. "
-           "`outbox replay` undoes it.",
+           "`outbox replay` undoes it. On a keyed table a cancelled event parks its key like any dead one, until it is "
+           "discarded.",
        .examples = {{"outbox cancel --type mail.newsletter --reason 'sent by mistake' --db sqlite:shop.db",
                      "all of a type"},
                     {"outbox cancel 01JAB3J6ZK0000000000000000 --yes", "one event"}},

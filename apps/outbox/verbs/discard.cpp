@@ -10,7 +10,7 @@ namespace {
 
 std::size_t discard_some(outbox::spi::store& s, outbox::event_filter const& f, std::size_t limit) {
   if (!s.capabilities().keys) {
-    throw tool_error{exit_failed, "this table keeps no order of keys, so no event is in one",
+    throw tool_error{exit_failed, "this table cannot keep an order of keys",
                      "A table of another shape has no column for it."};
   }
   return s.discard(f, limit);
@@ -26,7 +26,8 @@ void add_discard(command_tree& tree) {
        .details =
            "On a keyed table a dead event parks its key: the events behind it wait until it is replayed or discarded. "
            "A discarded event stays DEAD and is purged like any other; if it is replayed later, it runs beside the "
-           "order. Dead events that stand in no order are left. It asks first, and tells the audit who did what.",
+           "order. Dead events outside any order are left as they are. It asks first, and tells the audit who did "
+           "what.",
        .examples = {{"outbox status --db sqlite:shop.db", "is a key parked, and behind which event?"},
                     {"outbox discard 01JAB3J6ZK0000000000000000 --reason 'the order was refunded' --yes", "one event"},
                     {"outbox discard --type order.placed --older-than 1d --dry-run", "which would be discarded?"}},
@@ -36,7 +37,7 @@ void add_discard(command_tree& tree) {
                         {.verb = "discard",
                          .past = "discarded",
                          .change = discard_some,
-                         .left = "Dead events that stand in no order are left."},
+                         .left = "Dead events outside any order are left as they are."},
                         [&](outbox::event_filter& f, outbox::instant now) {
                           using outbox::event_status;
                           if (!f.statuses.empty() && f.statuses != std::vector{event_status::dead}) {

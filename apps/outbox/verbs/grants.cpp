@@ -280,7 +280,8 @@ void add_grants(command_tree& tree) {
       {.summary = "print what gives a user the rights of one role, and no others",
        .details =
            "The roles: writer, a program that only writes events in its own transactions; dispatcher, a node or a "
-           "relay; operator, a person who replays, cancels, purges and pauses with this tool; reader, for status, "
+           "relay; operator, a person who replays, discards, cancels, purges and pauses with this tool; reader, for "
+           "status, "
            "list, doctor and the other verbs that only read; owner, which runs migrate. A program that writes and "
            "delivers as one user needs two of them.\n\nIt changes nothing, and creates no user. It connects only "
            "if the URL of PostgreSQL does not name the schema (outbox.schema). For Redis it prints commands ACL "

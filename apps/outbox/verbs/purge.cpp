@@ -15,7 +15,7 @@ void add_purge(command_tree& tree) {
       {.summary = "delete the rows of events that are DONE or DEAD",
        .details =
            "A pending event is never deleted. --older-than counts from when the event was written. What is deleted "
-           "cannot be replayed.",
+           "cannot be replayed. On a keyed table dead events that park their key are left: discard them first.",
        .examples = {{"outbox purge --state done --older-than 7d --yes --db sqlite:shop.db",
                      "what was delivered long ago"},
                     {"outbox purge --state dead --type mail.newsletter --dry-run", "which dead events would go?"}},
@@ -25,7 +25,8 @@ void add_purge(command_tree& tree) {
                         {.verb = "purge",
                          .past = "deleted",
                          .change = [](outbox::spi::store& s, outbox::event_filter const& f,
-                                      std::size_t limit) { return s.purge(f, limit); }},
+                                      std::size_t limit) { return s.purge(f, limit); },
+                         .left = "On a keyed table dead events that park their key are left: discard them first."},
                         [&](outbox::event_filter& f, outbox::instant /*now*/) {
                           using outbox::event_status;
                           auto const ended = [](event_status x) {

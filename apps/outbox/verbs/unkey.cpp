@@ -41,7 +41,8 @@ std::string notes_text(outbox::spi::table_overview const& t) {
 
 void print(console& to, bool was_keyed, outbox::spi::table_overview const& before) {
   if (to.chosen() == form::json) {
-    to.document(nlohmann::ordered_json{{"verb", "unkey"}, {"was_keyed", was_keyed}, {"unblocked", before.blocked}});
+    to.document(nlohmann::ordered_json{
+        {"verb", "unkey"}, {"was_keyed", was_keyed}, {"unblocked", before.blocked}, {"counts_stop_at", before.limit}});
   } else if (to.chosen() == form::plain) {
     to.out(std::to_string(before.blocked) + "\n");
   } else {
@@ -57,7 +58,7 @@ int run(unkey_options const& o) {
   auto const s = from.open(o.dry_run ? access::read : access::change);
   auto const can = s->capabilities();
   if (!can.keys) {
-    throw tool_error{exit_failed, "this table keeps no order of keys, and never did",
+    throw tool_error{exit_failed, "this table cannot keep an order of keys",
                      "A table of another shape has no column for it."};
   }
   auto& b = s->backend();
@@ -68,6 +69,14 @@ int run(unkey_options const& o) {
     to.say(std::string{was_keyed ? "It would remove the mark" : "The table is not keyed"} +
            (before.blocked > 0 ? (was_keyed ? " and free " : "; it would free ") + notes_text(before) : "") +
            ". Nothing was changed.");
+    if (to.chosen() == form::json) {
+      to.document(nlohmann::ordered_json{{"verb", "unkey"},
+                                         {"was_keyed", was_keyed},
+                                         {"unblocked", 0},
+                                         {"would_unblock", before.blocked},
+                                         {"counts_stop_at", before.limit}});
+      to.flush();
+    }
     return exit_good;
   }
   if (!o.yes) {
@@ -102,8 +111,8 @@ void add_unkey(command_tree& tree) {
       {.summary = "end the order of keys in a table, so that nodes of other modes may deliver from it",
        .details =
            "The first keyed node marks its table, and nodes of other modes refuse it from then on. This removes the "
-           "mark and every note that an event waits for another one of its key; what waited is then delivered in any "
-           "order, behind dead events too. It is refused while a keyed node is live. What it clears it cannot bring "
+           "mark and every note that an event waits for another one of its key. What waited, also behind dead events, "
+           "is then delivered in any order. It is refused while a keyed node is live. What it clears it cannot bring "
            "back: a keyed node that starts later makes the notes again, but not the order of what was delivered "
            "meanwhile.",
        .examples = {{"outbox unkey --db postgresql://ops@db1/shop --dry-run", "what would change?"},

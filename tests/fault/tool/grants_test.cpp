@@ -157,6 +157,27 @@ TYPED_TEST(Grants, AWriterBesideADispatcherUsesTheHotPath) {
   EXPECT_EQ(hot.of("undone"), 0);
 }
 
+// It may not read the columns that tell where an event stands, so the dispatcher's connection is asked.
+TYPED_TEST(Grants, AWriterBesideAKeyedDispatcherUsesTheHotPath) {
+  ASSERT_EQ(this->run("migrate", {"up", "--keyed"}).status, 0);
+  auto const writer = this->user_with("writer"), dispatcher = this->user_with("dispatcher");
+  tally hot;
+  keyed_options o{.store = this->open_as(dispatcher), .log = nullptr};
+  o.poll.every = 1h;
+  o.listeners.on("t", [&](delivery const& d) {
+    if (d.path == path::hot) hot.add(d.id);
+  });
+  auto box = keyed(std::move(o));
+  box.start();
+  typename TypeParam::connection as_writer{this->connection_as(writer)};
+  for (auto const* const id : {"first", "second"}) {
+    typename TypeParam::transaction tx{as_writer};
+    box.writer().write(tx, "t", "1", {.id = id, .ordering_key = "k"});
+    tx.commit();
+  }
+  EXPECT_TRUE(hot.reach(2)) << box.health().reason;
+}
+
 TYPED_TEST(Grants, ADispatcherDeliversPausesAndPurgesAndCannotWriteEvents) {
   this->put("a", "t");
   auto const user = this->user_with("dispatcher");

@@ -75,7 +75,7 @@ TYPED_TEST(ToolKeyed, DiscardLeavesWhatStandsInNoOrder) {
   this->settle("none", spi::outcome::dead, "no");
   auto const r = this->run("discard", {"--all", "--yes"});
   EXPECT_EQ(r.out, "1\n");
-  EXPECT_THAT(r.err, HasSubstr("Dead events that stand in no order are left."));
+  EXPECT_THAT(r.err, HasSubstr("Dead events outside any order are left as they are."));
   EXPECT_EQ(this->run("discard", {"--all", "--yes"}).out, "0\n");
   EXPECT_EQ(this->run("discard", {"--state", "new", "--yes"}).status, 2);
   EXPECT_EQ(this->run("discard", {"nobody", "--yes", "--fail-if-empty"}).status, 3);
@@ -208,6 +208,13 @@ TYPED_TEST(ToolKeyed, MigrateKeyedPreparesTheTableWithoutMarkingIt) {
   EXPECT_EQ(this->run("migrate", {"--keyed"}).status, 0) << "again";
   EXPECT_EQ(this->run("migrate", {"status", "--keyed"}).status, 2);
   EXPECT_EQ(this->run("migrate", {"--sql", "--keyed"}).status, 2);
+}
+
+TYPED_TEST(ToolKeyed, MigrateKeyedSaysThatAnIndexWasAddedToTheTable) {
+  EXPECT_EQ(this->json("migrate", {"up"}).at("change"), "created");
+  bool const has_indexes = requires { this->db.table(); };  // Redis has none
+  EXPECT_EQ(this->json("migrate", {"up", "--keyed"}).at("change"), has_indexes ? "indexed" : "nothing");
+  EXPECT_EQ(this->json("migrate", {"up", "--keyed"}).at("change"), "nothing");
 }
 
 }  // namespace
