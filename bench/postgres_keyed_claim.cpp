@@ -105,8 +105,7 @@ rows many_keys(settings const& s, int count) {
   std::string const name = "postgres.keyed.claim.many_keys";
   std::string const what =
       " over 100,000 due rows, each of a key of its own; beside it: the claim of a multi_node on the same rows, "
-      "without "
-      "the index of keys";
+      "without the index of keys";
   return {beside(s, {name, "us", at_most(3), "a keyed claim of 50" + what}, keyed, unkeyed, count, 50),
           beside(s, {name + ".1000", "us", at_most(3), "a keyed claim of 1000" + what}, keyed, unkeyed,
                  std::max(2, count / 4), 1000)};

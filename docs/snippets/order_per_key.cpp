@@ -26,7 +26,7 @@ outbox::keyed_options warehouse(std::shared_ptr<outbox::store> store, std::atomi
   return options;
 }
 
-// Each key begins with the id of its events.
+// The id of each event begins with its key.
 void one_key_waits() {
   fixture t;
   std::atomic<bool> repaired = false;

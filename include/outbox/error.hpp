@@ -20,7 +20,7 @@ enum class errc {
   type_mismatch,      ///< An argument or a column of `execute` or `query` does not fit; `field()` names it.
   duplicate_event,    ///< An event with this id is in the table already.
   lifecycle,          ///< `start()` twice or after `stop()`, or a use that needs a running node.
-  mode_conflict,      ///< A live node of another mode works on the same table.
+  mode_conflict,      ///< A live node of another mode works on the same table, or the table keeps an order per key.
   unavailable,        ///< The store cannot be reached or is busy; the same call may succeed later.
   commit_in_doubt,    ///< The connection failed during COMMIT: it may or may not have happened.
   store_failure,      ///< The store refused a statement for a reason that a retry will not cure.

@@ -42,7 +42,7 @@ struct node_counters {
 
   // Of a `keyed` node.
   std::uint64_t noted = 0;      ///< Rows of which a claim noted that they wait for another row of their key.
-  std::uint64_t unblocked = 0;  ///< Such rows that the end of the row before them let go on.
+  std::uint64_t unblocked = 0;  ///< Such rows that can be claimed again, because the row before them left the line.
   std::uint64_t healed = 0;     ///< Such rows that waited for nothing: another program removed what was before them.
   std::uint64_t chains_broken = 0;  ///< Times that an event was not delivered and those behind it were given back.
 };

@@ -70,7 +70,7 @@ struct options {
 
   /// True: `open()` with `migrate` adds the column and the index that `keyed` nodes need, by key and `seq`; it does not
   /// mark the table. Writers go on while the index is made. A keyed node that starts adds them too. With the index
-  /// every write and every settlement changes one more. Default false.
+  /// every write and every settlement changes one more index. Default false.
   bool keyed = false;
 
   /// What adoption does with columns of type JSON. Default: convert.

@@ -57,8 +57,8 @@ struct node_health {
 
 /// Delivers the events of one table. One of the functions below makes it; making it starts no thread.
 ///
-/// Thread-safe. `start()` makes one thread for each worker, one each to poll, settle and renew, and one to purge if the
-/// node purges.
+/// Thread-safe. `start()` makes one thread for each worker, one each to poll, settle and renew, in `keyed` one to ask
+/// where new events stand, and one to purge if the node purges.
 ///
 /// The node keeps its store, metrics, clock and hooks alive. A listener, or another callback that the node calls, may
 /// call `stop()`: that only asks for the stop and returns false. The node then takes no more events. When it has
@@ -82,9 +82,11 @@ class OUTBOX_CORE_EXPORT node {
 
   /// Starts the threads. Throws `error` (lifecycle) if it was called before or the node was stopped, (mode_conflict) if
   /// a live node of another mode works on the table or the table keeps an order that this mode does not,
-  /// (store_failure) if the table needs a newer library, (unavailable) if the store does not answer or the system has
-  /// no more threads. A start that fails ends the threads that it started, leaves the table as it was, and never hangs.
-  /// After (unavailable) for want of threads, make a new node.
+  /// (unsupported) if the mode is `keyed` and the table cannot keep an order of keys, (store_failure) if the table
+  /// needs a newer library or an index is missing that the store may not make, (unavailable) if the store does not
+  /// answer or the system has no more threads. A start that fails ends the threads that it started and never hangs. It
+  /// leaves the table as it was, except that a `keyed` node may have marked it. After (unavailable) for want of
+  /// threads, make a new node.
   void start();
 
   /// Calls `start()`, waits for the token, and calls `stop()`.

@@ -234,8 +234,8 @@ enum class on_dead {
 /// repeated in order from the first that is not DONE.
 ///
 /// What it needs from writers: transactions that write events of one key run one after the other, and they write after
-/// they have taken the lock that serialises them, such as the lock on the row of the aggregate. On SQLite that is
-/// always so.
+/// they have taken the lock that serialises them, such as the lock on the row of the aggregate. On SQLite and
+/// Redis that is always so.
 ///
 /// The first such node marks the table. Nodes of other modes, except `writer_only`, then refuse it until `outbox unkey`
 /// removes the mark. The node refuses tables of another shape, because they have no column for the order.

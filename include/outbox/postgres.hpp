@@ -125,9 +125,8 @@ struct options {
 
 /// Brings the table to this library's schema: creates it, or adopts one that was made by the plain outbox DDL with its
 /// rows, in one transaction. Upgrades an older version in steps, so that writers wait for a second at most; an upgrade
-/// that was interrupted is completed by the next call. Adds the indexes of `options::ordered` and
-/// `options::keyed`. Throws `error` like
-/// `open`.
+/// that was interrupted is completed by the next call. Adds the indexes of `options::ordered` and `options::keyed`.
+/// Throws `error` like `open`.
 OUTBOX_POSTGRES_EXPORT migration migrate(std::string const& connection, options const& o = {});
 
 /// The schema of the table. Changes nothing. Throws `error` like `open`.
