@@ -44,7 +44,7 @@ bench:  ## ours beside the same work by hand: a table, build/bench/report.json a
 	@mkdir -p build/bench
 	@build/release/bench/outbox_bench --directory build/bench --report build/bench/report.json $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
-sim: build  ## run the simulation: SEEDS=300 of them from SEED=1 on; SEEDS=1 prints the whole trace (PROFILE=keyed or usual for one kind)
+sim: build  ## run the simulation: SEEDS=300 of them from SEED=1 on; SEEDS=1 prints the whole trace (PROFILE=usual, keyed or stepwise for one kind)
 	@build/$(PRESET)/tests/sim/outbox_sim --seed $(SEED) --seeds $(SEEDS) $(if $(PROFILE),--profile $(PROFILE))
 
 # The legs under sanitizers need no consumers. The thread sanitizer runs the examples and the code of the pages too:

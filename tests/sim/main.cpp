@@ -1,8 +1,9 @@
-// outbox_sim --seed S --seeds N [--profile usual|keyed] [--coverage] [--plant BUG]: runs N seeds from S on.
+// outbox_sim --seed S --seeds N [--profile usual|keyed|stepwise] [--coverage] [--plant BUG]: runs N seeds from S on.
 //
 // A seed draws a world of the usual modes and another one that keeps the order of keys; with --profile only one of
-// them. A seed that breaks a rule prints itself and its trace, and the exit code is 1. With --plant the code has a bug
-// in it, and the exit code is 0 only if some seed finds it. With --coverage every kind of fault must have happened.
+// them. stepwise: the world of keyed, always on a server whose statements interleave. A seed that breaks a rule prints
+// itself and its trace, and the exit code is 1. With --plant the code has a bug in it, and the exit code is 0 only if
+// some seed finds it. With --coverage every kind of fault must have happened.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -26,7 +27,7 @@ struct arguments {
 };
 
 [[noreturn]] void usage(char const* program) {
-  std::fprintf(stderr, "usage: %s [--seed S] [--seeds N] [--profile usual|keyed] [--coverage] [--plant BUG]\n",
+  std::fprintf(stderr, "usage: %s [--seed S] [--seeds N] [--profile usual|keyed|stepwise] [--coverage] [--plant BUG]\n",
                program);
   std::exit(2);
 }
@@ -45,7 +46,7 @@ arguments parse(int argc, char** argv) {
       a.plant = argv[++i];
     } else if (flag == "--profile" && i + 1 < argc) {
       a.profiles = {argv[++i]};
-      if (a.profiles[0] != "usual" && a.profiles[0] != "keyed") usage(argv[0]);
+      if (a.profiles[0] != "usual" && a.profiles[0] != "keyed" && a.profiles[0] != "stepwise") usage(argv[0]);
     } else {
       usage(argv[0]);
     }
@@ -90,7 +91,8 @@ bool plant([[maybe_unused]] std::string const& name) {
 
 outbox::sim::outcome_of_run run(std::uint64_t seed, std::string const& kind, outbox::sim::coverage& seen) {
   outbox::core::random_source random{seed};
-  auto const profile = kind == "keyed" ? outbox::sim::profile::draw_keyed(random) : outbox::sim::profile::draw(random);
+  auto profile = kind == "usual" ? outbox::sim::profile::draw(random) : outbox::sim::profile::draw_keyed(random);
+  if (kind == "stepwise") profile.stepwise = true;
   outbox::sim::world world{random.next(), profile, seen};
   return world.run();
 }
@@ -164,7 +166,7 @@ bool covers_everything(outbox::sim::coverage const& seen, std::vector<std::strin
                                             "note leaves a row whose predecessor is locked",
                                             "place fails before"};
   std::vector<char const*> all_of_them{std::begin(wanted), std::end(wanted)};
-  if (std::ranges::find(profiles, "keyed") != profiles.end()) {
+  if (profiles != std::vector<std::string>{"usual"}) {
     all_of_them.insert(all_of_them.end(), std::begin(of_keys), std::end(of_keys));
   }
   bool all = true;
