@@ -57,6 +57,7 @@ class mysql_store final : public sql::set_store {
         server_{std::move(s)},
         blocks_{o.flavour != flavour::mysql},
         may_migrate_{o.migrate},
+        log_{o.log},
         packet_{std::min(most_bytes, server_.max_packet - std::min(server_.max_packet, packet_overhead))},
         lock_name_{std::move(lock)},
         pool_{[this] { return std::make_unique<own_connection>(connector_.open(timeout_)); }, o.connections, timeout_} {
@@ -178,6 +179,7 @@ class mysql_store final : public sql::set_store {
   server const server_;
   bool const blocks_;  ///< Statements that only MariaDB knows are allowed.
   bool const may_migrate_;
+  log_function const log_;
   std::size_t const packet_;  ///< The largest text that is sent on the store's own sessions.
   std::string const lock_name_;
   core::pool<own_connection> pool_;
@@ -411,7 +413,16 @@ void mysql_store::prepare_for_keys() {
                                        ", where seq is not the order in which events are written"};
   }
   bool there = false;
-  with_reader([&](sql::connection& c) { there = mysql::has_key_index(own(c), identity_.table, identity_.database); });
+  std::int64_t step = 1;
+  with_reader([&](sql::connection& c) {
+    there = mysql::has_key_index(own(c), identity_.table, identity_.database);
+    step = own(c).ask<std::int64_t>("SELECT @@GLOBAL.auto_increment_increment").value_or(1);
+  });
+  if (step != 1 && log_) {
+    log_({log_level::warning, "the server has auto_increment_increment = " + std::to_string(step) +
+                                  ", as where several servers take writes: then seq is not the order in which events "
+                                  "are written, and the order of keys is not kept"});
+  }
   if (!there) {
     if (!may_migrate_) {
       throw error{errc::store_failure, "table '" + identity_.table + "' in database '" + identity_.database +

@@ -316,6 +316,22 @@ TEST_F(MysqlKeyed, AStoreThatWasOpenedBeforeUsesItOnceItsNodeHasStarted) {
   EXPECT_LT(rows_read() - before, 1000) << "without the index it would read the whole table";
 }
 
+// Where several servers take writes, each draws numbers of its own.
+TEST(MysqlKeyedSettings, ANodeWarnsIfTheServerLeavesOutNumbers) {
+  mysql_server server{{.settings = {"auto-increment-increment=2"}}};
+  mysql_database other{server};
+  std::vector<std::string> said;
+  auto o = other.options();
+  o.log = [&](log_line const& line) { said.push_back(line.text()); };
+  auto const s = mysql::open(other.url(), o);
+  s->backend().prepare_for_keys();
+  EXPECT_THAT(said, ::testing::Contains(HasSubstr("auto_increment_increment = 2")));
+  said.clear();
+  other.execute("SET GLOBAL auto_increment_increment = 1");
+  s->backend().prepare_for_keys();
+  EXPECT_THAT(said, ::testing::Not(::testing::Contains(HasSubstr("auto_increment_increment"))));
+}
+
 // A table whose column was made by hand as schema/mysql/keyed.sql says it has the key that the nodes compute.
 TEST_F(MysqlKeyed, TheColumnHasTheKeyOfTheEvent) {
   struct written {
