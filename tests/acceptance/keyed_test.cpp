@@ -48,9 +48,7 @@ class key_ledger {
 template <class Database>
 class KeyedNodes : public Acceptance<Database> {
  protected:
-  void SetUp() override {
-    if (!this->db.shared_store()->capabilities().keys) GTEST_SKIP() << "this store keeps no order per key";
-  }
+  void SetUp() override { ASSERT_TRUE(this->db.shared_store()->capabilities().keys); }
   keyed_options keyed_o(std::string name = "n") {
     keyed_options o{.store = this->db.shared_store(), .name = std::move(name), .log = nullptr};
     o.poll.every = 20ms;
@@ -84,26 +82,39 @@ class KeyedNodes : public Acceptance<Database> {
 };
 TYPED_TEST_SUITE(KeyedNodes, Databases, database_name);
 
+// The first event of each topic but one waits until all unordered work is done: that passes by.
 TYPED_TEST(KeyedNodes, I5_FiveTopicsOfTwentyInOrderBesideUnorderedWork) {
+  constexpr int topics = 5, each = 20;
+  std::latch free_work{each};
+  std::atomic<int> held_up = 0;
   auto o = this->keyed_o();
-  this->listen(o);
+  o.workers = topics;
+  this->listen(o, [&](delivery const& d) -> result {
+    if (d.id.starts_with("free.")) free_work.count_down();
+    if (d.id.ends_with(".0") && !d.id.starts_with("free") && !d.id.starts_with("topic0")) {
+      held_up += free_work.try_wait() ? 0 : 1;
+      free_work.wait();
+    }
+    return done;
+  });
   auto n = keyed(std::move(o));
   std::map<std::string, std::vector<std::string>> written;
-  for (int i = 0; i < 20; ++i) {
-    for (int k = 0; k < 5; ++k) {
+  for (int i = 0; i < each; ++i) {
+    for (int k = 0; k < topics; ++k) {
       auto const key = "topic" + std::to_string(k);
       auto const id = key + "." + std::to_string(i);
       this->write_keyed(n, id, key);
       written[key].push_back(id);
     }
-    this->write(n, "free." + std::to_string(i));
     if (i == 7) n.start();  // before that the poller's, after that the hot path's
   }
+  ASSERT_TRUE(eventually([&] { return held_up == topics - 1 && this->ledger.of("topic0").size() == each; }));
+  for (int i = 0; i < each; ++i) this->write(n, "free." + std::to_string(i));
   ASSERT_TRUE(this->settled());
   for (auto const& [key, ids] : written) EXPECT_EQ(this->ledger.of(key), ids) << key;
-  EXPECT_THAT(this->ledger.of(""), SizeIs(20));
+  EXPECT_THAT(this->ledger.of(""), SizeIs(each));
   EXPECT_EQ(this->ledger.overlaps(), 0U);
-  EXPECT_EQ(this->db.shared_store()->inspect().counts().done, 120U);
+  EXPECT_EQ(this->db.shared_store()->inspect().counts().done, static_cast<std::uint64_t>((topics + 1) * each));
 }
 
 TYPED_TEST(KeyedNodes, I5_AFailingEventHoldsUpItsKeyForAsLongAsItFails) {
@@ -376,6 +387,63 @@ TYPED_TEST(KeyedNodes, AKeyedNodeRefusesATableWithALiveNodeOfAnotherMode) {
   EXPECT_TRUE(this->db.shared_store()->backend().settings().keyed);
 }
 
+// What a multi_node leaves behind: a row that is tried again, a deferred one, a delayed one, a dead one, and one that
+// no node has seen yet.
+TYPED_TEST(KeyedNodes, ATableOfMultiNodesBecomesKeyedAndGoesBack) {
+  auto const s = this->db.shared_store();
+  auto const status = [&](char const* id) { return this->row(id).status; };
+  {
+    multi_node_options o{.store = s, .log = nullptr};
+    o.poll.every = 20ms;
+    o.retry = {.max_attempts = 10'000, .backoff = {.base = 1ms, .cap = 2ms}};
+    o.listeners.on("t", [](delivery const& d) -> result {
+      if (d.id == "k0") return failed{"not yet"};
+      if (d.id == "k1") return defer{1ms, "later"};
+      return dead{"bad"};
+    });
+    auto old = multi_node(std::move(o));
+    old.start();
+    for (auto const* id : {"k0", "k1", "k2"}) this->write_keyed(old, id, "k");
+    this->write(old, "delayed", {.deliver_after = 1h, .ordering_key = "k"});
+    ASSERT_TRUE(eventually([&] {
+      return status("k0") == event_status::retry && !this->row("k1").last_error.empty() &&
+             status("k2") == event_status::dead;
+    }));
+    auto early = keyed(this->keyed_o());
+    EXPECT_THAT(this->refused_start(early), HasSubstr("multi_node"));
+    EXPECT_TRUE(old.stop(10s));
+  }
+  auto const writes = writer_only({.store = s, .log = nullptr});
+  for (auto const* id : {"k4", "k5", "last", "behind"}) {
+    event_options o{.ordering_key = "k"};
+    o.id = id;
+    this->db.transact(true, [&](auto& tx) { writes.writer().write(tx, "t", "1", std::move(o)); });
+  }
+  {
+    auto o = this->keyed_o();
+    this->listen(o, [](delivery const& d) -> result {
+      if (d.id == "last") return dead{"bad"};
+      return done;
+    });
+    auto n = keyed(std::move(o));
+    n.start();
+    ASSERT_TRUE(eventually([&] { return this->ledger.of("k").size() == 2; }));
+    EXPECT_TRUE(n.dead_events().discard("k2")) << "it parks the key, whatever mode it died in";
+    ASSERT_TRUE(eventually([&] { return status("last") == event_status::dead; }));
+    EXPECT_THAT(this->ledger.of("k"), ElementsAre("k0", "k1", "k4", "k5"));
+    EXPECT_TRUE(n.stop());
+    EXPECT_EQ(n.counters().healed, 0U);
+  }
+  EXPECT_EQ(status("behind"), event_status::created);
+  s->backend().set_keyed(false);
+  multi_node_options o{.store = s, .log = nullptr};
+  o.listeners.on("t", [this](delivery const& d) { this->seen.add(d.id); });
+  auto back = multi_node(std::move(o));
+  back.start();
+  EXPECT_TRUE(eventually([&] { return status("behind") == event_status::delivered; })) << "no row is left blocked";
+  EXPECT_EQ(status("delayed"), event_status::created);
+}
+
 TYPED_TEST(KeyedNodes, AKeyedNodeStopsTakingEventsWhenTheMarkIsRemoved) {
   auto o = this->keyed_o();
   o.lease.duration = 1s;
@@ -393,6 +461,43 @@ TYPED_TEST(KeyedNodes, AKeyedNodeStopsTakingEventsWhenTheMarkIsRemoved) {
   this->db.shared_store()->backend().set_keyed(true);
   ASSERT_TRUE(this->settled()) << "it takes events again";
   EXPECT_TRUE(n.health().healthy);
+}
+
+// Stores that delete the rows of delivered events: what was before a row is gone, not DONE.
+template <class Database>
+class KeyedNodesThatErase : public KeyedNodes<Database> {};
+TYPED_TEST_SUITE(KeyedNodesThatErase, ::testing::Types<OUTBOX_ERASING_BACKENDS>, database_name);
+
+TYPED_TEST(KeyedNodesThatErase, I5_TheOrderIsKept) {
+  std::atomic<int> failures = 0;
+  auto o = this->keyed_o();
+  this->listen(o, [&](delivery const& d) -> result {
+    if (d.id == "k0.7") return dead{"bad"};
+    if (d.attempt == 1 && d.id.ends_with("3")) {
+      ++failures;
+      return failed{"once"};
+    }
+    return done;
+  });
+  auto n = keyed(std::move(o));
+  std::map<std::string, std::vector<std::string>> written;
+  for (int i = 0; i < 20; ++i) {
+    for (auto const* key : {"k0", "k1", "k2"}) {
+      auto const id = std::string{key} + "." + std::to_string(i);
+      this->write_keyed(n, id, key);
+      if (id != "k0.7") written[key].push_back(id);
+    }
+    if (i == 7) n.start();
+  }
+  auto const counts = [&] { return this->db.shared_store()->inspect().counts(); };
+  ASSERT_TRUE(eventually([&] { return counts().dead == 1 && counts().pending() == 12; })) << "k0 is parked";
+  EXPECT_THAT(this->ledger.of("k0"), SizeIs(7));
+  EXPECT_TRUE(n.dead_events().discard("k0.7"));
+  ASSERT_TRUE(this->settled());
+  for (auto const& [key, ids] : written) EXPECT_EQ(this->ledger.of(key), ids) << key;
+  EXPECT_EQ(counts().done, 0U);
+  EXPECT_EQ(failures, 6);
+  EXPECT_EQ(n.counters().healed, 0U);
 }
 
 // Tables of another shape have no column for the order.

@@ -24,10 +24,12 @@
 #ifdef OUTBOX_HAS_MYSQL
 #include "backends/mysql.hpp"
 #define OUTBOX_MYSQL_BACKENDS , mysql_backend
-#define OUTBOX_OTHER_MYSQL_BACKENDS , erasing_mysql_backend, mysql_statements_backend
+#define OUTBOX_ERASING_MYSQL_BACKENDS , erasing_mysql_backend
+#define OUTBOX_OTHER_MYSQL_BACKENDS , mysql_statements_backend
 #else
 #define OUTBOX_MYSQL_BACKENDS
-#define OUTBOX_OTHER_MYSQL_BACKENDS OUTBOX_ERASING_REDIS_BACKENDS
+#define OUTBOX_ERASING_MYSQL_BACKENDS
+#define OUTBOX_OTHER_MYSQL_BACKENDS
 #endif
 
 #ifdef OUTBOX_HAS_REDIS
@@ -43,8 +45,11 @@
 #define OUTBOX_KEEPING_BACKENDS \
   memory_backend OUTBOX_SQLITE_BACKENDS OUTBOX_POSTGRES_BACKENDS OUTBOX_MYSQL_BACKENDS OUTBOX_REDIS_BACKENDS
 
+/// The same stores, each deleting the rows of delivered events.
+#define OUTBOX_ERASING_BACKENDS                                                                                        \
+  erasing_memory_backend OUTBOX_ERASING_SQLITE_BACKENDS OUTBOX_ERASING_POSTGRES_BACKENDS OUTBOX_ERASING_MYSQL_BACKENDS \
+      OUTBOX_ERASING_REDIS_BACKENDS
+
 /// Every store, for the contract suite.
-#define OUTBOX_ALL_BACKENDS                                                                  \
-  OUTBOX_KEEPING_BACKENDS, erasing_memory_backend,                                           \
-      leasing_memory_backend OUTBOX_ERASING_SQLITE_BACKENDS OUTBOX_ERASING_POSTGRES_BACKENDS \
-          OUTBOX_OTHER_MYSQL_BACKENDS OUTBOX_ERASING_REDIS_BACKENDS
+#define OUTBOX_ALL_BACKENDS \
+  OUTBOX_KEEPING_BACKENDS, OUTBOX_ERASING_BACKENDS, leasing_memory_backend OUTBOX_OTHER_MYSQL_BACKENDS

@@ -53,7 +53,7 @@ class erasing_memory_backend final : public memory_backend {
  public:
   static constexpr char const* name = "erasing";
 
-  erasing_memory_backend() : memory_backend{backend_clock::manual, done_rows::erase} {}
+  explicit erasing_memory_backend(backend_clock c = backend_clock::manual) : memory_backend{c, done_rows::erase} {}
 };
 
 /// A memory store as a key-value server would be: its dispatch lock is a lease, and a write needs no transaction.

@@ -127,7 +127,8 @@ class erasing_mysql_backend final : public mysql_backend {
  public:
   static constexpr char const* name = "mysql_erasing";
 
-  erasing_mysql_backend() : mysql_backend{backend_clock::manual, mysql_server::shared(), done_rows::erase} {}
+  explicit erasing_mysql_backend(backend_clock c = backend_clock::manual)
+      : mysql_backend{c, mysql_server::shared(), done_rows::erase} {}
 };
 
 /// The store with the statements that it sends to MySQL, on whichever server there is: MariaDB understands them too.

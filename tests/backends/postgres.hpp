@@ -109,7 +109,8 @@ class erasing_postgres_backend final : public postgres_backend {
  public:
   static constexpr char const* name = "postgres_erasing";
 
-  erasing_postgres_backend() : postgres_backend{backend_clock::manual, "postgres", done_rows::erase} {}
+  explicit erasing_postgres_backend(backend_clock c = backend_clock::manual)
+      : postgres_backend{c, "postgres", done_rows::erase} {}
 };
 
 /// A PostgreSQL store that hears of commits in other processes.

@@ -135,7 +135,8 @@ class erasing_redis_backend final : public redis_backend {
  public:
   static constexpr char const* name = "redis_erasing";
 
-  erasing_redis_backend() : redis_backend{backend_clock::manual, redis_server::shared(), done_rows::erase} {}
+  explicit erasing_redis_backend(backend_clock c = backend_clock::manual)
+      : redis_backend{c, redis_server::shared(), done_rows::erase} {}
 };
 
 }  // namespace outbox

@@ -80,7 +80,7 @@ class erasing_sqlite_backend final : public sqlite_backend {
  public:
   static constexpr char const* name = "sqlite_erasing";
 
-  erasing_sqlite_backend() : sqlite_backend{backend_clock::manual, done_rows::erase} {}
+  explicit erasing_sqlite_backend(backend_clock c = backend_clock::manual) : sqlite_backend{c, done_rows::erase} {}
 };
 
 }  // namespace outbox
