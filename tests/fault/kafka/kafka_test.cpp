@@ -584,5 +584,51 @@ TEST_F(KafkaOrder, I5_AProducerThatKeepsOrderHasManyEventsOfAKeyUnderWay) {
   EXPECT_GT(most, aggregates) << "more than one of a key at a time";
 }
 
+// The broker's client refuses a message for good while others of its key are under way.
+TEST_F(KafkaOrder, I5_AMessageThatFailsForGoodParksItsKeyAndTheRestFollowsInOrder) {
+  if (cluster.is_mock()) cluster.topic(topic, 1);
+  auto producer = options();
+  producer.message_timeout = 0ms;
+  producer.properties["message.max.bytes"] = "1000";
+  producer.properties["linger.ms"] = "20";
+  auto const to = kafka::open(producer);
+  auto const store = memory::open();
+  keyed_options o{.store = store, .log = nullptr};
+  o.listeners.on("t", publish(to, {.topic = topic}), {.keeps_order = true});
+  auto box = keyed(std::move(o));
+  box.start();
+  constexpr int large = 30, all = 60;
+  memory::transaction tx{*store};
+  std::vector<event> some;
+  for (int i = 0; i < all; ++i) {
+    auto const payload = i == large ? "\"" + std::string(2000, 'x') + "\"" : std::to_string(i);
+    some.push_back(event::json("t", payload, {.id = "e" + std::to_string(i), .ordering_key = "k"}));
+  }
+  box.writer().write_all(tx, some);
+  tx.commit();
+  auto& table = store->backend();
+  ASSERT_TRUE(eventually([&] { return table.parked_keys(10).size() == 1; })) << to->health().reason;
+  EXPECT_EQ(table.parked_keys(10)[0].id, "e" + std::to_string(large));
+  for (int i = 0; i < large; ++i) {
+    auto const id = "e" + std::to_string(i);
+    EXPECT_TRUE(eventually([&] { return store->inspect().find(id)->status == event_status::delivered; })) << id;
+  }
+  EXPECT_TRUE(box.dead_events().discard("e" + std::to_string(large)));
+  EXPECT_TRUE(eventually([&] { return store->inspect().counts().done == all - 1; })) << to->health().reason;
+  box.stop();
+  std::map<int, std::size_t> first, last;
+  auto const found = cluster.messages(topic);
+  for (std::size_t at = 0; at < found.size(); ++at) {
+    first.emplace(std::stoi(found[at].payload), at);
+    last[std::stoi(found[at].payload)] = at;
+  }
+  ASSERT_EQ(last.size(), static_cast<std::size_t>(all - 1)) << "I1";
+  for (int i = 1; i < large; ++i) EXPECT_LT(first[i - 1], first[i]) << i;
+  // What was under way behind it may be there twice. The last word of the key is the latest one.
+  for (int i = 1; i < all; ++i) {
+    if (i != large && i - 1 != large) EXPECT_LT(last[i - 1], last[i]) << i;
+  }
+}
+
 }  // namespace
 }  // namespace outbox
