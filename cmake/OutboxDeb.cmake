@@ -72,7 +72,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/packaging/relay/outbox-relay.service DESTINA
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/relay/outbox-relay.sysusers DESTINATION /usr/lib/sysusers.d
   RENAME outbox-relay.conf COMPONENT relay)
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/relay/relay.toml
-  ${PROJECT_SOURCE_DIR}/packaging/relay/polled-outbox.toml DESTINATION /etc/outbox COMPONENT relay)
+  ${PROJECT_SOURCE_DIR}/packaging/relay/kafka.toml ${PROJECT_SOURCE_DIR}/packaging/relay/polled-outbox.toml DESTINATION /etc/outbox COMPONENT relay)
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/debian/liboutbox0.1.lintian-overrides
   DESTINATION share/lintian/overrides RENAME ${runtime_package} COMPONENT runtime)
 include(CPack)
