@@ -63,8 +63,7 @@ rows postgres_keyed_drain_one(settings const& s, delivery_ledger& ledger) {
       s,
       {{"postgres.keyed.cold_drain.one", "rows/s", at_least(3),
         "20,000 rows of one key, by a keyed node with default options; beside it: the same rows by an ordered node "
-        "with "
-        "default options on a table with the index by seq"}},
+        "with default options on a table with the index by seq"}},
       [&]() -> std::vector<double> { return {drain_keys(count, 1, ledger, pg::order::of_keys, as_it_comes)}; },
       [&]() -> std::vector<double> { return {drain_in_order(count, ledger)}; });
 }
