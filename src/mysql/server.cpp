@@ -107,10 +107,9 @@ std::vector<spi::finding> look_at_settings(sql::connection& c, server const& s, 
   } else {
     cluster.passed("The server is not part of a cluster in which several servers take writes.");
   }
-  check const steps{
-      found, "auto_increment_increment",
-      "Such numbers are drawn where several servers take writes; then seq is not the order in which events are "
-      "written."};
+  check const steps{found, "auto_increment_increment",
+                    "Where several servers take writes, each draws numbers of its own: then seq is not the order in "
+                    "which events are written."};
   auto const text = "The server has auto_increment_increment = " + value("auto_increment_increment") + ".";
   if (value("auto_increment_increment") == "1" || s.clustered) {
     steps.passed(text);
