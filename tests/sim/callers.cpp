@@ -47,8 +47,7 @@ void world::plan_transactions() {
     // In bursts, so that slots run out.
     auto const when =
         random_.below(static_cast<std::uint64_t>(profile_.chaos.count())) / 1000 * 1000 + random_.below(20);
-    at(milliseconds{when},
-       [this, index, c = std::make_shared<counted>(open_transactions_)] { begin_transaction(index, c); });
+    at(milliseconds{when}, [this, index, c = std::make_shared<counted>(open_)] { begin_transaction(index, c); });
   }
 }
 
@@ -177,7 +176,7 @@ void world::abandon_and_retry(std::shared_ptr<caller> const& first) {
 void world::follow_up(int index) {
   if (!chaos_ || server_away() || !node(index).alive() || !random_.chance(profile_.follow_up)) return;
   note("hook writes in a transaction of its own");
-  caller c{*this, node(index), std::make_shared<counted>(open_transactions_)};
+  caller c{*this, node(index), std::make_shared<counted>(open_)};
   if (profile_.keyed && !lock_keys(c, 1)) return;
   write_some(c, 1);
   next_commit_ = memory::commit_fate::ok;

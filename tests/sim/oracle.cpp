@@ -42,6 +42,7 @@ void oracle::committed(std::string const& id) {
     broken("the world", id, "was committed behind a later event of its key: its writers did not come one by one");
   }
   line.emplace(row->seq, id);
+  if (!row->blocked && !row->event.delayed()) broken("I5", id, "was written outside the order of its key");
 }
 
 void oracle::undone(std::string const& id) {
@@ -178,6 +179,8 @@ void oracle::check_takeover(row_view const& before, instant now) {
   auto& f = of(id);
   new_epoch(f);
   f.lost_by.insert(incarnation_of(before.locked_by));
+  f.untold.insert(before.locked_by);
+  f.delivered = false;  // the next owner delivers it again, before those behind it
   seen_["takeover"] += 1;
   auto const& life = lives_[incarnation_of(before.locked_by)];
   // A transaction that was open for half a lease is given up, also by a node that stops. A claim that takes effect late
@@ -247,7 +250,9 @@ void oracle::settled(std::span<settlement const> items, spi::settle_reply const&
     if (before.locked_by != items[i].row.token) {
       broken("I6", items[i].row.id, "was settled by " + items[i].row.token + " while " + before.locked_by + " owns it");
     }
-    if (items[i].outcome == outcome::retry || items[i].outcome == outcome::defer) of(items[i].row.id).answered = false;
+    auto& f = of(items[i].row.id);
+    if (items[i].outcome == outcome::retry || items[i].outcome == outcome::defer) f.answered = f.delivered = false;
+    if (items[i].outcome == outcome::dead && on_dead_ == outbox::on_dead::skip) leave_line(items[i].row.id);
     refresh(items[i].row.id, true);
   }
   if (reply.unblocked > 0) seen_["unblocked"] += reply.unblocked;
@@ -267,6 +272,8 @@ void oracle::refresh(std::string const& id, bool by_owner) {
   if (!by_owner && (before.status != after->status || before.attempts != after->attempts)) {
     broken("I6", id, "was changed by something that is no claim and no settlement");
   }
+  if (keyed_ && !of(id).key.empty() && before.blocked && !after->blocked)
+    broken("I5", id, "has left the order of its key, and nothing said that it may");
   if (after->attempts > max_attempts_) broken("I3", id, "has " + std::to_string(after->attempts) + " attempts");
   if (after->crashes > max_crashes_ && !in_line(*after))
     broken("I3", id, "has " + std::to_string(after->crashes) + " crashes");

@@ -51,8 +51,9 @@ struct fact {
   std::string key{};                ///< Empty: it has none.
   std::string runner{};             ///< The incarnation whose listener was called last.
   std::uint64_t call = 0;           ///< The number of that call.
-  bool delivered = false;           ///< A listener that still counted said done.
+  bool delivered = false;           ///< A listener of its present owner, in time, said done.
   std::set<std::string> lost_by{};  ///< Incarnations that lost its lease.
+  std::set<owner_token> untold{};   ///< Lost leases of which their owners have not heard.
 };
 
 /// What the world did to one incarnation of a node.
@@ -98,6 +99,7 @@ class oracle {
   void cancelled(std::string const& id);
   void placed(std::span<place const> places);
   void healed(std::size_t rows);
+  void told_of_loss(row_handle const& row);  ///< By a reply that has reached its node.
 
   /// After every step of a node: I8, I13, and that no claim returned a held row.
   void check(core::engine const& e);
@@ -132,6 +134,7 @@ class oracle {
   void check_takeover(row_view const& before, instant now);
   void check_budget(row_view const& before);
   void refresh(std::string const& id, bool by_owner);
+  void leave_line(std::string const& id);  ///< It may: an operator or `on_dead` says so.
   [[nodiscard]] static std::string incarnation_of(std::string const& token) { return token.substr(0, token.find('/')); }
 
   std::shared_ptr<outbox::store> table_;

@@ -1,4 +1,6 @@
 // I5 per key: what the oracle says about the lines of keys.
+#include <algorithm>
+
 #include "memory/rows.hpp"
 #include "sim/oracle.hpp"
 
@@ -43,7 +45,9 @@ bool oracle::is_parked(std::string const& id) {
 bool oracle::stands_before(std::string const& earlier, core::ticket const& t) {
   auto const& f = of(earlier);
   auto const caller = incarnation_of(t.handle.token);
-  if (f.lost_by.contains(caller)) return false;  // it does not know yet
+  bool const unaware =
+      std::ranges::any_of(f.untold, [&](owner_token const& lost) { return incarnation_of(lost) == caller; });
+  if (unaware) return false;
   if (!f.running) return !f.delivered;
   auto const& type = shadow_.at(earlier).event.type();
   return f.runner != caller || type != t.event.type() || !keeps_order_.contains(type);
@@ -138,12 +142,21 @@ void oracle::healed(std::size_t rows) {
   if (rows > 0) broken("I5", "", std::to_string(rows) + " rows waited for nothing until a node healed them");
 }
 
+void oracle::told_of_loss(row_handle const& row) {
+  if (auto const at = facts_.find(row.id); at != facts_.end()) at->second.untold.erase(row.token);
+}
+
+void oracle::leave_line(std::string const& id) {
+  if (auto const at = shadow_.find(id); at != shadow_.end()) at->second.blocked.reset();
+}
+
 void oracle::discarded(std::string const& id, bool done) {
   auto const row = table_->inspect().find(id);
   auto const it = shadow_.find(id);
   if (done && (!row || row->blocked || row->status != event_status::dead)) {
     broken("I5", id, "was discarded and is still in line");
   }
+  if (done) leave_line(id);
   if (it != shadow_.end()) refresh(id, false);
   if (done) seen_["discarded"] += 1;
   changed();

@@ -51,6 +51,24 @@ void sim_node::trace_reply(core::poll_reply const& reply) {
   world_.trace(index_, text);
 }
 
+// From the reply on the node must act on what it says of lost leases. Of a row that the settler has taken it says
+// nothing: that may be DONE.
+void sim_node::apply_renewal(core::renew_request const& sent, core::renew_reply const& reply) {
+  for (std::size_t i = 0; i < reply.kept.size() && !reply.failure; ++i) {
+    bool const settling = sent.tickets[i]->stage == core::stage::settling;
+    if (!reply.kept[i] && !settling) world_.judge().told_of_loss(sent.rows[i]);
+  }
+  core_->apply(sent, reply);
+}
+
+void sim_node::apply_settlement(core::settle_request const& sent, core::settle_reply const& reply) {
+  trace_reply(sent, reply);
+  for (std::size_t i = 0; i < reply.applied.size() && !reply.failure; ++i) {
+    if (!reply.applied[i]) world_.judge().told_of_loss(sent.items[i].row);
+  }
+  core_->apply(sent, reply);
+}
+
 void sim_node::trace_reply(core::settle_request const& sent, core::settle_reply const& reply) {
   static constexpr char const* ends[] = {"DONE", "RETRY", "NEW", "DEAD", "released"};
   if (reply.failure) return;
@@ -135,10 +153,7 @@ void sim_node::carry_settlement(std::shared_ptr<core::settle_request> const& req
           answer(r);
         });
       },
-      [this, request](core::settle_reply reply) {
-        trace_reply(*request, reply);
-        core_->apply(*request, reply);
-      });
+      [this, request](core::settle_reply const& reply) { apply_settlement(*request, reply); });
 }
 
 // The rest of a renewal is no matter of rows: it is carried as usual, when the rows are renewed.
@@ -159,7 +174,7 @@ void sim_node::carry_renewal(std::shared_ptr<core::renew_request> const& request
           answer(r);
         });
       },
-      [this, request](core::renew_reply reply) { core_->apply(*request, reply); });
+      [this, request](core::renew_reply const& reply) { apply_renewal(*request, reply); });
 }
 
 void sim_node::pump() {
@@ -182,7 +197,7 @@ void sim_node::pump() {
             [request, self, lock = core_->held_lock()](spi::store& s) {
               return core::perform(s, *request, self, lock);
             },
-            [this, request](core::renew_reply reply) { core_->apply(*request, reply); });
+            [this, request](core::renew_reply const& reply) { apply_renewal(*request, reply); });
       });
   drive(
       polling_, poll_timer_, [&] { return core_->plan_poll(); },
@@ -208,10 +223,7 @@ void sim_node::pump() {
         if (world_.server() != nullptr) return carry_settlement(request);
         carry(
             settling_, [request](spi::store& s) { return core::perform(s, *request); },
-            [this, request](core::settle_reply reply) {
-              trace_reply(*request, reply);
-              core_->apply(*request, reply);
-            });
+            [this, request](core::settle_reply const& reply) { apply_settlement(*request, reply); });
       });
   drive(
       placing_, place_timer_, [&] { return core_->with_engine([](core::engine& e) { return e.plan_place(); }); },

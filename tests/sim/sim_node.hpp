@@ -60,6 +60,8 @@ class sim_node {
   void carry_renewal(std::shared_ptr<core::renew_request> const& request);
   void trace_reply(core::poll_reply const& reply);
   void trace_reply(core::settle_request const& sent, core::settle_reply const& reply);
+  void apply_renewal(core::renew_request const& sent, core::renew_reply const& reply);
+  void apply_settlement(core::settle_request const& sent, core::settle_reply const& reply);
   void work();
   void run_listener(core::ticket_ptr const& t);
   void end_listener(std::list<call>::iterator c);

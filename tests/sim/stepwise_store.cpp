@@ -63,6 +63,7 @@ struct stepwise_store::lock_of {
 };
 
 stepwise_store::~stepwise_store() {
+  waiters_.clear();  // none goes on when another one's locks are free: the world may be half gone
   while (!under_way_.empty()) std::coroutine_handle<>::from_address(*under_way_.begin()).destroy();
 }
 
@@ -464,7 +465,7 @@ stepwise_store::step stepwise_store::renew(std::vector<row_handle> handles, mill
   tell(failed ? std::nullopt : std::optional{std::move(kept)});
 }
 
-stepwise_store::step stepwise_store::discard(std::string id) {
+stepwise_store::step stepwise_store::discard(std::string id, std::shared_ptr<void> /*while_open*/) {
   session s{*this};
   auto const seq = seq_of(id);
   auto const fits = [&] {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <outbox/spi/claim_filter.hpp>
 #include <set>
@@ -47,7 +48,7 @@ class stepwise_store {
   step claim(client who, claim_request r, told<claim_reply> tell);
   step settle(std::vector<settlement> items, told<spi::settle_reply> tell);
   step renew(std::vector<row_handle> handles, milliseconds lease, told<std::vector<bool>> tell);
-  step discard(std::string id);
+  step discard(std::string id, std::shared_ptr<void> while_open);  ///< Keeps it until the end.
 
   /// At once; leaves rows that others have locked.
   std::size_t release(std::span<owner_token const> tokens);

@@ -187,7 +187,7 @@ void world::discard() {
 void world::discard(std::string const& id) {
   trace(0, "an operator discards " + id);
   if (server_) {
-    server_->discard(id);
+    server_->discard(id, std::make_shared<counted>(open_));
   } else {
     watched_->discard({.ids = {id}}, 1);
   }
@@ -199,10 +199,11 @@ void world::withdraw(std::vector<std::string> const& ids) {
     if (!chaos_ || !oracle_->waits(id) || (server_ && server_->is_locked(id))) continue;
     if (watched_->cancel({.ids = {id}}, "taken back", 1) == 0) continue;
     trace(0, "an operator cancels " + id);
-    at(milliseconds{random_.below(random_.chance(0.2) ? 5000 : 20)}, [this, id] { discard(id); });
+    at(milliseconds{random_.below(random_.chance(0.2) ? 5000 : 20)},
+       [this, id, open = std::make_shared<counted>(open_)] { discard(id); });
     auto const index = static_cast<int>(random_.below(static_cast<std::uint64_t>(profile_.nodes)));
     at(milliseconds{random_.below(2000)},
-       [this, index, c = std::make_shared<counted>(open_transactions_)] { begin_transaction(index, c); });
+       [this, index, c = std::make_shared<counted>(open_)] { begin_transaction(index, c); });
     return;
   }
 }
@@ -252,7 +253,7 @@ outcome_of_run world::run() {
     at(profile_.chaos, [this] { heal(); });
     auto const healed = start_ + profile_.chaos;
     result.healed = healed;
-    while (chaos_ || open_transactions_ > 0 || !oracle_->all_terminal()) {
+    while (chaos_ || open_ > 0 || !oracle_->all_terminal()) {
       if (!step()) break;
       // Far more than recovery needs: a crash budget of leases, all retries, restarts, and listeners that hang one by
       // one. The events of a key are also delivered one by one.

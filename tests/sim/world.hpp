@@ -170,7 +170,7 @@ class world {
   int outages_ = 0;
   std::vector<std::unique_ptr<sim_node>> nodes_;
   std::unique_ptr<stepwise_store> server_;
-  int open_transactions_ = 0;  ///< Planned ones too: they may be late.
+  int open_ = 0;  ///< Transactions and discards, planned ones too: they may be late.
   std::set<int> locked_keys_;
   std::priority_queue<happening> queue_;
   std::vector<std::string> trace_;
