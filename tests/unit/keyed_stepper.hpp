@@ -43,7 +43,8 @@ class odd_store final : public forwarding_store {
 /// One node of mode keyed on one table. At the end of every test, the counters must add up.
 class keyed_fixture : public ::testing::Test {
  protected:
-  explicit keyed_fixture(outbox::v0::on_dead rule = outbox::v0::on_dead::park) : dead_rule{rule} {}
+  explicit keyed_fixture(outbox::v0::on_dead rule = outbox::v0::on_dead::park, std::size_t cold = queue_options{}.cold)
+      : dead_rule{rule}, cold_slots{cold} {}
   void SetUp() override {
     db.store->backend().set_keyed(true);
     n.open();
@@ -142,6 +143,7 @@ class keyed_fixture : public ::testing::Test {
   }
 
   outbox::v0::on_dead dead_rule;
+  std::size_t cold_slots;
   table db;
   std::shared_ptr<odd_store> odd;
   stepper n{db, "n", [this](node_settings& s) {
@@ -151,6 +153,7 @@ class keyed_fixture : public ::testing::Test {
               s.on_dead = dead_rule;
               s.routes = routes();
               s.poll.batch = 1000;
+              s.queue.cold = cold_slots;
               s.store = odd = std::make_shared<odd_store>(s.store);
             }};
   std::vector<ticket_ptr> running;

@@ -1,4 +1,6 @@
 // Rule I5, per key: what a keyed node does with rows that it claims.
+#include <map>
+
 #include "unit/keyed_stepper.hpp"
 
 namespace outbox::core {
@@ -7,6 +9,11 @@ namespace {
 using namespace spi;
 
 class Keyed : public keyed_fixture {};
+
+class KeyedInFewSlots : public keyed_fixture {
+ protected:
+  KeyedInFewSlots() : keyed_fixture{on_dead::park, 40} {}
+};
 
 TEST_F(Keyed, I5_OneEventOfAKeyAtATimeAndKeysBesideEachOther) {
   claim("k", {"a", "b", "c"});
@@ -318,8 +325,8 @@ TEST_F(Keyed, I5_AFirstRowWhoseCrashesAreUsedUpParksItsKey) {
   crash("a", 3);
   put("k", {"b", "c"});
   look_again();
-  EXPECT_EQ(n.counters().cold_enqueued, 3U);
-  EXPECT_THAT(n.deliver_all(), IsEmpty()) << "b and c came with the same claim";
+  EXPECT_EQ(n.counters().cold_enqueued, 1U) << "b and c are not claimed before a is over";
+  EXPECT_THAT(n.deliver_all(), IsEmpty());
   settle_all();
   EXPECT_EQ(status("a"), event_status::dead);
   EXPECT_THAT(db.row("a").last_error, HasSubstr("crash budget exhausted"));
@@ -472,6 +479,68 @@ TEST_F(Keyed, TheRunGrowsWhileWholeRunsAreDelivered) {
   EXPECT_EQ(claimed(), 64U);
   deliver();
   EXPECT_THAT(rest(), SizeIs(43));
+}
+
+// Slow events of a few keys would otherwise hold every slot for as long as they take.
+TEST_F(KeyedInFewSlots, WhatWaitsBehindSlowEventsIsGivenBackIfItLeavesNoRoom) {
+  std::vector<std::string> const keys{"k", "l", "m", "o"};
+  std::map<std::string, std::vector<std::string>> ids;
+  for (auto const& key : keys) {
+    for (int i = 0; i < 20; ++i) {
+      ids[key].push_back(key + std::to_string(100 + i));
+      put(key, {ids[key].back().c_str()});
+    }
+    look_again();
+  }
+  EXPECT_EQ(n.counters().held, 40U);
+  for (auto const& key : keys) ASSERT_EQ(begin(), ids[key][0]);
+  put("quick", {"x"});
+  look_again();
+  EXPECT_EQ(begin(), "") << "there is no slot for it";
+  n.advance(1s);
+  look_again();
+  settle_all();
+  EXPECT_LE(n.counters().held, 32U);
+  look_again();
+  EXPECT_EQ(begin(), "x");
+  end("x");
+  for (auto const& key : keys) end(ids[key][0]);
+  std::map<std::string, std::vector<std::string>> seen;
+  for (auto const& id : rest()) seen[id.substr(0, 1)].push_back(id);
+  for (auto const& key : keys) {
+    seen[key].insert(seen[key].begin(), ids[key][0]);
+    EXPECT_EQ(seen[key], ids[key]) << "none is lost, and the order is kept";
+  }
+  EXPECT_EQ(n.counters().healed, 0U);
+}
+
+TEST_F(KeyedInFewSlots, ARunThatIsDeliveredInTimeIsNotShortened) {
+  for (int i = 0; i < 40; ++i) put("k", {("e" + std::to_string(100 + i)).c_str()});
+  look_again();
+  put("quick", {"x"});
+  for (int i = 0; i < 10; ++i) {
+    n.deliver();
+    settle_all();
+    look_again();
+    n.advance(300ms);
+  }
+  EXPECT_EQ(n.counters().released, 0U);
+}
+
+TEST_F(Keyed, ASettlementWhoseAnswerWasLostMayHaveUnblockedARow) {
+  claim("k", {"a"});
+  claim("k", {"b"});
+  ASSERT_TRUE(free("b"));
+  n.deliver();
+  n.fail_next(testing::operation::settle, testing::fault::after);
+  n.settle();
+  EXPECT_EQ(status("a"), event_status::delivered);
+  n.advance(1s);
+  n.poll_all();
+  ASSERT_TRUE(n.settle());
+  EXPECT_EQ(n.counters().unconfirmed, 1U);
+  n.poll_all();
+  EXPECT_EQ(begin(), "b") << "before the next round of the poller";
 }
 
 TEST_F(Keyed, WhatWasNotedAndUnblockedIsCounted) {

@@ -18,6 +18,10 @@ constexpr milliseconds rest_of_a_key{250};
 // More keys than this are not remembered: the next birth of a forgotten one costs a release.
 constexpr std::size_t most_resting_keys = 10'000;
 
+// How long rows that wait for their turn may leave no room for a claim, and how many of each key stay then.
+constexpr milliseconds patience_with_runs{1000};
+constexpr std::size_t rest_of_a_run = 8;
+
 // How many births one question asks about, and how often rows that wait for nothing are looked for.
 constexpr std::size_t most_questions = 500;
 constexpr milliseconds heal_every = std::chrono::minutes{5};
@@ -228,6 +232,27 @@ void engine::break_chain(ticket& t, bool repeat) noexcept {
   look_everywhere();  // what is given back may be older than where claims begin
 }
 
+// What waits behind slow events of a few keys keeps its slots, and could keep every other key out of this node. Returns
+// when to look at it again.
+steady_time engine::shorten_runs(steady_time now) noexcept {
+  bool const no_room =
+      slots_.cold_free() == 0 || slots_.cold_free() < claim_size_.worthwhile() || slots_.cold_bytes_free() == 0;
+  if (!no_room || waiting_.empty()) {
+    no_room_since_.reset();
+    return steady_time::max();
+  }
+  if (!no_room_since_) no_room_since_ = now;
+  if (now - *no_room_since_ < patience_with_runs) return *no_room_since_ + patience_with_runs;
+  no_room_since_ = now;
+  for (auto const& [key, c] : chains_) {
+    if (c->claimed <= rest_of_a_run) continue;
+    auto* last = c->line.first();
+    for (std::size_t n = 1; last != nullptr && n < rest_of_a_run; ++n) last = last->behind;
+    if (last != nullptr) break_chain(*last, /*repeat=*/false);
+  }
+  return now + patience_with_runs;
+}
+
 // It was delivered, but the one before it was not. Its row says that it was tried, and nothing is counted.
 void engine::put_back(ticket& t) {
   t.settlement.outcome = outcome::retry;
@@ -349,6 +374,12 @@ void engine::note_unblocked(std::size_t rows) noexcept {
   counters_.unblocked += rows;
   wake();
   hint();  // another node may have nothing to do
+}
+
+// A settlement whose answer was lost may have unblocked a row.
+void engine::note_unblocked_unheard() noexcept {
+  wake();
+  hint();
 }
 
 // The node that held the row may have been killed together with other programs that change the table.

@@ -229,6 +229,8 @@ class engine {
   void give_back_alone(ticket& t) noexcept;
   void rest(std::string const& key, steady_time now);
   void heal_soon() noexcept;
+  void note_unblocked_unheard() noexcept;
+  steady_time shorten_runs(steady_time now) noexcept;
 
   // Births.
   [[nodiscard]] bool births_may_be_owned() const noexcept;
@@ -303,6 +305,7 @@ class engine {
   std::unordered_map<std::string_view, std::shared_ptr<chain>> chains_;  ///< By key. The keys live in the chains.
   std::unordered_map<std::string, steady_time> resting_;  ///< Keys whose births go through the table until then.
   std::size_t run_ = shortest_run;                        ///< How many rows of a key a claim takes.
+  std::optional<steady_time> no_room_since_;              ///< Tickets that wait for their turn leave none for claims.
   std::list<std::shared_ptr<birth>> births_;
   std::list<doubt> doubts_;
   slots slots_;

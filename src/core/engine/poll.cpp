@@ -36,7 +36,11 @@ plan<poll_request> engine::plan_poll(steady_time now) {
   };
   if (!due) return {{}, or_drained(pace_.next())};
   // Everything that forbids a claim ends with a signal, except leases that are too old.
-  if (!may_claim(now)) return {{}, or_drained(now + leases_.look_again())};
+  if (!may_claim(now)) {
+    auto const look_again = std::min(shorten_runs(now), now + leases_.look_again());
+    return {{}, or_drained(look_again)};
+  }
+  no_room_since_.reset();
   poll_busy_ = true;
   pace_.claim_sent();
   return {poll_request{next_claim(now), now}};

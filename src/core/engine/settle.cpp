@@ -83,13 +83,16 @@ void engine::apply_settled(settle_request const& sent, std::vector<bool> const& 
 
 void engine::settled(ticket& t, bool applied, steady_time now) {
   if (t.stage != stage::settling) return;
-  if (!applied) return remove_lost(t);
+  if (!applied) {
+    if (t.chain && t.sending.unanswered) note_unblocked_unheard();
+    return remove_lost(t);
+  }
   auto const& s = t.settlement;
   if (s.outcome == outcome::retry || s.outcome == outcome::defer) wake(now + s.delay);
   if (s.outcome == outcome::release && open_) wake();  // some node should take it, perhaps this one
   if (s.outcome == outcome::release && t.chain) {
     if (t.path == path::hot) rest(t.chain->key, now);
-    if (t.path == path::cold) look_everywhere();  // it fell due before the place where claims begin
+    look_everywhere();  // it fell due before the place where claims begin
   }
   if (s.outcome == outcome::dead) {
     auto const route = t.route == nullptr ? std::string{} : " of route '" + t.route->name + "'";
