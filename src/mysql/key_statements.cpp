@@ -31,13 +31,12 @@ std::string in_line(std::string_view sql, bool indexed) {
 namespace {
 
 // Another program wrote the row `r` with a delay: it is not due, and only its writer has made it wait. A row that was
-// written or unblocked a moment ago may be due later than this claim began, or than the server's clock after it was set
-// back; hence the seconds.
+// written or unblocked may be due later than now because a clock was set back or is ahead; hence the minute.
 #define DELAYED(r)                                                                                                     \
-  "(" r "{status} = {NEW} AND " r "{available_at} > " NOW " + INTERVAL 1 SECOND AND " r "{available_at} > coalesce(" r \
-  "{inserted_at}, " r "{created_at}) + INTERVAL 1 SECOND AND " r                                                       \
-  "{locked_by} IS NULL "                                                                                               \
-  "AND " r "{last_error} IS NULL AND " r "{attempts} = 0 AND " r "{crashes} = 0)"
+  "(" r "{status} = {NEW} AND " r "{available_at} > " NOW " + INTERVAL 1 MINUTE AND " r "{available_at} > coalesce(" r \
+  "{inserted_at}, " r "{created_at}) + INTERVAL 1 MINUTE AND " r                                                       \
+  "{locked_by} "                                                                                                       \
+  "IS NULL AND " r "{last_error} IS NULL AND " r "{attempts} = 0 AND " r "{crashes} = 0)"
 
 #define UNBLOCK(r) "{blocked} = 0, {available_at} = greatest(" r "{available_at}, " NOW ")"
 #define WAITS(r) r "{blocked} = 1 AND " PENDING(r)
@@ -46,10 +45,13 @@ namespace {
 #define ID_ROWS(columns) "JSON_TABLE([rows], '$[*]' COLUMNS (n bigint PATH '$[0]'" columns ")) c"
 #define DUE_AT ", due datetime(6) PATH "
 
+// Without the mark, nobody would clear a note.
+#define MARKED "EXISTS (SELECT 1 FROM {outbox_meta} WHERE name = 'keyed' AND value = '1')"
+
 void add_notes(key_statements& s, in_layout const& t) {
   s.waiting = t("SELECT x.{seq}, " KEY(
       "x.") ", x.due_at FROM {outbox_event} x FORCE INDEX ({outbox_event_id}) WHERE "
-            "x.due_at <= " NOW " AND x.{blocked} = 0 AND x.{event_id} IN [rows]");
+            "x.due_at <= " NOW " AND x.{blocked} = 0 AND x.{event_id} IN [rows] AND " MARKED);
 #define NOTE \
   "START TRANSACTION; SELECT json_arrayagg(json_array(t.{seq})) INTO @outbox_rows FROM " ID_ROWS(                        \
       ", b bigint PATH '$[1]'" DUE_AT "'$[2]'") " STRAIGHT_JOIN {outbox_event} p FORCE INDEX (PRIMARY) ON p.{seq} = " \

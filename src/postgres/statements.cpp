@@ -104,11 +104,10 @@ namespace {
                                                                                        ".s ORDER BY p.{seq} LIMIT 1)"
 
 // Another program wrote the row `r` with a delay: it is not due, and only its writer has made it wait. A row that was
-// written or unblocked a moment ago may be due later than this claim began, or than the server's clock after it was set
-// back; hence the seconds.
+// written or unblocked may be due later than now because a clock was set back or is ahead; hence the minute.
 #define DELAYED(r)                                                                                  \
-  r "{status} = {NEW} AND " r "{available_at} > clock_timestamp() + interval '1 second' AND " r     \
-    "{available_at} > coalesce(" r "{inserted_at}, " r "{created_at}) + interval '1 second' AND " r \
+  r "{status} = {NEW} AND " r "{available_at} > clock_timestamp() + interval '1 minute' AND " r     \
+    "{available_at} > coalesce(" r "{inserted_at}, " r "{created_at}) + interval '1 minute' AND " r \
     "{locked_by} IS NULL AND " r "{last_error} IS NULL AND " r "{attempts} = 0 AND " r "{crashes} = 0"
 
 // A transaction of another isolation level may have a snapshot that is older than the lock which puts the writers of a
@@ -356,7 +355,7 @@ void add_claims(array_statements& a, in_layout const& t) {
             "MATERIALIZED (SELECT {event_id} FROM {outbox_event} WHERE {event_id} = ANY(ARRAY(SELECT id FROM l)) AND "
             PENDING " AND " CLAIMABLE " <= " CLAIM_NOW " FOR UPDATE SKIP LOCKED) SELECT l.*, g.{event_id} IS NOT NULL "
             "FROM l LEFT JOIN g ON g.{event_id} = l.id ORDER BY l.n, l.place");
-  // "(… IN (…)) IS TRUE" keeps the subplan that is hashed.
+  // "(… IN (…)) IS TRUE" keeps the subplan that is hashed. Without the mark, nobody would clear the note.
   a.note = t("WITH c AS MATERIALIZED (SELECT i.id, p.prev FROM (SELECT r.{event_id} AS id, " KEY(
                  "r.") " AS k, r.{seq} AS s FROM unnest(?1::text[]) u(id) JOIN {outbox_event} r ON r.{event_id} = u.id "
              "WHERE r.{status} IN ({NEW}, {RETRY}) AND NOT r.{blocked} OFFSET 0) i, LATERAL " BEFORE(
@@ -365,7 +364,7 @@ void add_claims(array_statements& a, in_layout const& t) {
                  "") " FOR NO KEY UPDATE SKIP LOCKED) UPDATE {outbox_event} t SET {blocked} = true FROM c WHERE "
              "t.{event_id} = c.id AND t.{status} IN ({NEW}, {RETRY}) AND NOT t.{blocked} AND "
              "greatest(t.{available_at}, t.{lease_until}) <= " NOW " AND (c.id IN (SELECT {event_id} FROM g)) IS TRUE "
-             "AND (c.prev IN (SELECT {event_id} FROM g)) IS TRUE");
+             "AND (c.prev IN (SELECT {event_id} FROM g)) IS TRUE AND " MARKED);
   a.leave =
       t("UPDATE {outbox_event} SET {blocked} = NULL WHERE {event_id} = ANY(ARRAY(SELECT {event_id} FROM "
         "{outbox_event} WHERE {event_id} = ANY(?1::text[]) AND " DELAYED("") " FOR UPDATE SKIP LOCKED)) AND " DELAYED(

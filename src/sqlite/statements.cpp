@@ -69,18 +69,17 @@ namespace {
 #define HEAD BEFORE("true") " IS NULL"
 
 // The row `p` is not due at ?1 because its writer said so, not because of a settlement. A row that was written or
-// unblocked a moment ago may be due later than the clock says after it was set back; hence the seconds.
-#define A_SECOND_AFTER(at) "strftime('%Y-%m-%d %H:%M:%f', " at ", '+1 second')"
+// unblocked may be due later than now because a clock was set back or is ahead; hence the minute.
+#define A_MINUTE_AFTER(at) "strftime('%Y-%m-%d %H:%M:%f', " at ", '+1 minute')"
 #define DELAYED_BY_WRITER \
-  "p.{status} = {NEW} AND p.{available_at} > " A_SECOND_AFTER("?1") " AND p.{available_at} > " A_SECOND_AFTER(      \
+  "p.{status} = {NEW} AND p.{available_at} > " A_MINUTE_AFTER("?1") " AND p.{available_at} > " A_MINUTE_AFTER(      \
       "coalesce(p.{inserted_at}, p.{created_at})") " AND nullif(p.{locked_by}, '') IS NULL AND nullif(p.{last_erro" \
                                                    "r}, '') IS NULL AND CAST(p.{attempts} AS INTEGER) = 0 AND "     \
                                                    "CAST(p.{crashes} AS INTEGER) = 0"
 
 // A table that is marked keyed keeps the DEAD rows that park a key.
-#define NOT_PARKING \
-  "({status} <> {DEAD} OR {blocked} IS NULL OR " KEY("") " IS NULL OR NOT EXISTS (SELECT 1 FROM {outbox_meta} " \
-  "WHERE name = 'keyed' AND value = '1'))"
+#define MARKED "EXISTS (SELECT 1 FROM {outbox_meta} WHERE name = 'keyed' AND value = '1')"
+#define NOT_PARKING "({status} <> {DEAD} OR {blocked} IS NULL OR " KEY("") " IS NULL OR NOT " MARKED ")"
 
 // Pending rows in the order of their keys, blocked ones too.
 #define IN_ORDER \
@@ -200,8 +199,10 @@ void add_line_statements(sql::row_statements& r, sql::layout const& table) {
 #undef IF_IN_LINE
   r.run = t("SELECT {row}, {locked_at}, " IN_FORM
             " FROM {outbox_event} WHERE " KEY("") " = ?1 AND " IN_LINE("") " AND {seq} > ?2 ORDER BY {seq} LIMIT ?3");
+  // Without the mark, nobody would clear the note.
   r.note = t("UPDATE {outbox_event} AS r SET {blocked} = true WHERE {seq} = ?2 AND " PENDING
-             " AND {blocked} IS FALSE AND " CLAIMABLE " <= ?1 AND " BEFORE("NOT (" DELAYED_BY_WRITER ")") " IS TRUE");
+             " AND {blocked} IS FALSE AND " CLAIMABLE
+             " <= ?1 AND " BEFORE("NOT (" DELAYED_BY_WRITER ")") " IS TRUE AND " MARKED);
   r.put_out_before = t("UPDATE {outbox_event} AS p SET {blocked} = NULL WHERE {seq} = (SELECT " BEFORE(
       "p.{seq}") " FROM {outbox_event} r WHERE r.{seq} = ?2 AND " PENDING
                  " AND {blocked} IS FALSE) AND " DELAYED_BY_WRITER);

@@ -59,7 +59,7 @@ TEST_F(ChainBreak, AChainBreaksAgainNearerToItsBeginning) {
   EXPECT_EQ(t.row("e2").locked_by, "") << "it must not stay in the node for ever";
 }
 
-TEST_F(ChainBreak, WhatAClaimBringsBehindAnEventWhoseCrashesAreUsedUpIsGivenBack) {
+TEST_F(ChainBreak, NothingIsClaimedBehindAnEventWhoseCrashesAreUsedUp) {
   for (int i = 0; i < 3; ++i) {
     auto const how = i == 2 ? suspects::take_one : suspects::skip;
     auto const token = "other/" + std::to_string(i);
@@ -70,6 +70,7 @@ TEST_F(ChainBreak, WhatAClaimBringsBehindAnEventWhoseCrashesAreUsedUpIsGivenBack
   }
   hold_three();
   EXPECT_EQ(node->start(), nullptr) << "e1 is about to be DEAD and parks its key";
+  EXPECT_EQ(t.row("e2").blocked, true);
   while (node->settle()) {
   }
   EXPECT_EQ(t.row("e1").status, event_status::dead);

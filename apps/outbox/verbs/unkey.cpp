@@ -21,16 +21,28 @@ struct unkey_options {
   bool yes = false, dry_run = false;
 };
 
-// A node that starts meanwhile marks the table first, sees that the mark is gone at its next renewal, and stops.
-void refuse_while_keyed_nodes_live(outbox::store& s, target const& from) {
+std::string live_keyed_nodes(outbox::store& s) {
   std::string live;
   for (auto const& n : s.inspect().nodes()) {
     if (n.mode == outbox::node_mode::keyed) live += (live.empty() ? "" : ", ") + n.name + " (" + n.incarnation + ")";
   }
+  return live;
+}
+
+void refuse_while_keyed_nodes_live(outbox::store& s, target const& from) {
+  auto const live = live_keyed_nodes(s);
   if (live.empty()) return;
   throw tool_error{
       exit_failed, "keyed nodes are live on this table: " + shown(live),
       "Stop them first. One that has crashed is live until its lease ends: outbox nodes " + from.options()};
+}
+
+// It finds at its next renewal that the mark is gone. A note that it sent beside the end of the mark may be left.
+void say_if_a_keyed_node_came(outbox::store& s, target const& from) {
+  auto const live = live_keyed_nodes(s);
+  if (live.empty()) return;
+  throw tool_error{exit_failed, "a keyed node started meanwhile: " + shown(live),
+                   "Events may still wait for others. Stop it, and do this again: outbox unkey " + from.options()};
 }
 
 // How many rows wait for another one, as far as the store counts them.
@@ -99,6 +111,7 @@ int run(unkey_options const& o) {
   if (id != 0) b.end_audit(id, before.blocked);
   b.hint();
   print(to, was_keyed, before);
+  say_if_a_keyed_node_came(*s, from);
   return exit_good;
 }
 

@@ -47,13 +47,14 @@ bool claim_filter::waits_for_another(candidate const& row) const {
   return taken != taken_of_key_.end() && taken->second >= request_.run;
 }
 
+// Those behind a row that was tried before wait until it is over: each failure would claim and release them again, and
+// each crash would be counted as theirs too.
 void claim_filter::remember(candidate const& row) {
   if (!request_.keyed || row.key.empty()) return;
-  taken_ids_.emplace(row.id);
+  if (!row.tried && row.crashes == 0) taken_ids_.emplace(row.id);
   ++taken_of_key_[std::string{row.key}];
 }
 
-// Of a row that was tried before only itself: each failure would claim and release its whole run.
 std::size_t claim_filter::room_behind(candidate const& head) const {
   if (!request_.keyed || !head.next_blocked || head.tried || head.crashes > 0 || head.owned) return 0;
   if (request_.suspects == suspects::take_one || taken_ >= limit_) return 0;

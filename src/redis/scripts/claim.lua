@@ -114,10 +114,10 @@ end
 -- have written its progress.
 local function delayed_by_writer(b)
   local available = tonumber(b[3]) or now
-  -- A row that was unblocked a moment ago may be due later than the clock says after it was set back.
-  local second = 1000000
-  return b[1] == 'NEW' and not b[2] and not b[5] and available > now + second and
-         available > (tonumber(b[4]) or 0) + second
+  -- A row that was written or unblocked may be due later than now because a clock was set back or is ahead.
+  local minute = 60000000
+  return b[1] == 'NEW' and not b[2] and not b[5] and available > now + minute and
+         available > (tonumber(b[4]) or 0) + minute
 end
 
 local function put_out_of_line(m, key, b)
@@ -138,8 +138,10 @@ local function waits(key, seq)
     if not m or became[m] == 'take' then break end
     if became[m] then return 'note' end
     local b = redis.call('HMGET', row_of(id_of(m)), 'status', 'locked_by', 'available_at', 'inserted_at', 'progress',
-                         'blocked')
-    if b[2] == token then break end  -- an earlier part of this claim has taken it
+                         'blocked', 'crashes', 'last_error')
+    -- An earlier part of this claim has taken it: its crashes may include this claim's.
+    local alone = b[1] == 'RETRY' or (tonumber(b[7]) or 0) > 1 or (b[8] and b[8] ~= '')
+    if b[2] == token and not alone then break end
     if b[1] and not delayed_by_writer(b) then return 'note' end
     put_out_of_line(m, key, b)
     if budget == 0 then
@@ -151,9 +153,11 @@ local function waits(key, seq)
   return (taken_of[key] or 0) >= run and 'note' or nil
 end
 
+-- Those behind a row that was tried before wait until it is over: each failure would claim and release them again, and
+-- each crash would be counted as theirs too.
 local function take_of_key(r)
   take[#take + 1] = r
-  became[r.m] = 'take'
+  became[r.m] = (r.tried or r.crashes > 0) and 'alone' or 'take'
   taken_of[r.key] = (taken_of[r.key] or 0) + 1
 end
 
@@ -336,7 +340,10 @@ for i, r in ipairs(take) do
   answer_rows[i] = {r.id, redis.call('GET', payload_of(r.id)), r.values}
 end
 
--- Notes that rows wait: later claims do not see them, until the row before them leaves the line.
+-- Notes that rows wait: later claims do not see them, until the row before them leaves the line. Without the mark, nobody
+-- would clear the note.
+local notes = #note.due + #note.leased
+if notes > 0 and redis.call('HMGET', p .. 'meta', 'keyed')[1] ~= '1' then note, notes = {}, 0 end
 for set, rows in pairs(note) do
   if #rows > 0 then redis.call('ZREM', p .. set, unpack(rows)) end
   for _, m in ipairs(rows) do
@@ -349,4 +356,4 @@ local function optional(n) return n and text(n) or '' end
 return {text(now), more and 1 or 0, suspects_waiting and 1 or 0, optional(next_due), optional(lag >= 0 and lag or nil),
         optional(first_left), optional(last_seen), (stopped or looked_at_all) and 1 or 0, due.left,
         leased and leased.left or 0, text(bytes), answer_dead, answer_rows, wanted,
-        optional(looked_up_to), #note.due + #note.leased}
+        optional(looked_up_to), notes}

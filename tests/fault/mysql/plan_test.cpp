@@ -231,6 +231,7 @@ class MysqlKeyPlan : public MysqlPlan {
     auto o = db.options();
     o.keyed = true;
     mysql::migrate(db.url(), o);
+    store->backend().set_keyed(true);
     db.execute("UPDATE " + db.table() + " SET ordering_key = 'k' WHERE event_id LIKE 'd%' OR event_id LIKE 'l%'");
     db.execute("UPDATE " + db.table() + " SET ordering_key = event_id WHERE event_id LIKE 'n%'");
     fill("k", line, "0", "utc_timestamp(6) - INTERVAL 1 SECOND", "NULL", "NULL", "NULL");

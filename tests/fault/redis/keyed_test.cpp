@@ -13,7 +13,7 @@ using spi::outcome;
 
 class RedisKeyed : public RedisOutbox {
  protected:
-  RedisKeyed() { b.set_keyed(true); }
+  explicit RedisKeyed(redis_server& s = redis_server::shared()) : RedisOutbox{s} { b.set_keyed(true); }
 
   // Writes rows of one key with ids that begin with `prefix`.
   void put_in(std::string const& of, std::string const& prefix, int count) {
@@ -61,6 +61,22 @@ class RedisKeyed : public RedisOutbox {
   [[nodiscard]] std::int64_t size_of(std::string const& set) { return db.command("ZCARD", key(set)).number; }
   [[nodiscard]] std::size_t lines() { return db.command("KEYS", pattern("line:*")).elements.size(); }
 
+  std::shared_ptr<store> outbox = open();
+  spi::store& b = outbox->backend();
+
+ private:
+  [[nodiscard]] std::string pattern(std::string const& rest) const { return "*" + name + "}:" + rest; }
+};
+
+struct server_alone {
+  redis_server alone;
+};
+
+// On a server of its own, whose scripts can be counted.
+class RedisKeyedScripts : private server_alone, public RedisKeyed {
+ protected:
+  RedisKeyedScripts() : RedisKeyed{alone} {}
+
   // How many scripts `f` runs, of which each looks at a thousand rows at most.
   template <class F>
   std::int64_t scripts_of(F&& f) {
@@ -69,11 +85,7 @@ class RedisKeyed : public RedisOutbox {
     return scripts() - before;
   }
 
-  std::shared_ptr<store> outbox = open();
-  spi::store& b = outbox->backend();
-
  private:
-  [[nodiscard]] std::string pattern(std::string const& rest) const { return "*" + name + "}:" + rest; }
   std::int64_t scripts() {
     auto const stats = db.command("INFO", "commandstats").text;
     std::int64_t calls = 0;
@@ -85,7 +97,7 @@ class RedisKeyed : public RedisOutbox {
   }
 };
 
-TEST_F(RedisKeyed, AFailingHeadWithALongLineIsNotedInBoundedScriptsOnce) {
+TEST_F(RedisKeyedScripts, AFailingHeadWithALongLineIsNotedInBoundedScriptsOnce) {
   put_in("k", {"head"});
   ASSERT_EQ(end(b.claim(request("n/1")).rows.at(0), outcome::retry).applied, std::vector{true});
   put_in("k", "follower", 5000);
@@ -113,7 +125,7 @@ TEST_F(RedisKeyed, RowsThatWereTakenDoNotWaitForALongLineToBeNoted) {
   EXPECT_EQ(b.claim(next).noted, 5000 - reply.noted) << "the floor leaves none of them out";
 }
 
-TEST_F(RedisKeyed, AFailingHeadIsClaimedAloneHoweverLongItsLine) {
+TEST_F(RedisKeyedScripts, AFailingHeadIsClaimedAloneHoweverLongItsLine) {
   put_in("k", {"head"});
   ASSERT_EQ(end(b.claim(request("n/1")).rows.at(0), outcome::retry).applied, std::vector{true});
   put_in("k", "follower", 3000);
@@ -160,7 +172,7 @@ TEST_F(RedisKeyed, ARunThatReachesTheEndOfAScriptLeavesTheRestBlocked) {
   EXPECT_THAT(take("n/4", 1), ElementsAre("e" + std::to_string(10'000 + reply.rows.size()))) << "the key goes on";
 }
 
-TEST_F(RedisKeyed, RemovingTheMarkClearsThreeThousandNotesInBoundedScripts) {
+TEST_F(RedisKeyedScripts, RemovingTheMarkClearsThreeThousandNotesInBoundedScripts) {
   put_in("k", {"head"});
   ASSERT_THAT(take("n/1"), SizeIs(1));
   put_in("k", "e", 3000);
@@ -172,7 +184,7 @@ TEST_F(RedisKeyed, RemovingTheMarkClearsThreeThousandNotesInBoundedScripts) {
   EXPECT_THAT(claim(*outbox, "n/3", 5000), SizeIs(3000)) << "nodes of other modes find them";
 }
 
-TEST_F(RedisKeyed, HealingLooksAtALongLineInBoundedScriptsAndLeavesIt) {
+TEST_F(RedisKeyedScripts, HealingLooksAtALongLineInBoundedScriptsAndLeavesIt) {
   put_in("k", {"head"});
   ASSERT_THAT(take("n/1"), SizeIs(1));
   put_in("k", "e", 3000);

@@ -202,6 +202,28 @@ TYPED_TEST(ToolKeyed, UnkeyIsRefusedWhileAKeyedNodeIsLive) {
   EXPECT_EQ(this->run("unkey", {"--yes"}).status, 0) << "a node that only writes does not mind";
 }
 
+// A node whose lease was over comes back in the moment when the mark is removed.
+TEST(ToolUnkey, SaysIfAKeyedNodeStartedMeanwhile) {
+  tool_on_sqlite db;
+  auto const table = open_store(db.url());
+  table->backend().set_keyed(true);
+  table->backend().heartbeat({.incarnation = "back:1:x",
+                              .name = "back",
+                              .version = "1",
+                              .mode = node_mode::keyed,
+                              .lease = 1h,
+                              .active = true});
+  db.execute("UPDATE outbox_node SET lease_until = '2001' || substr(lease_until, 5)");
+  db.execute(
+      "CREATE TRIGGER comes_back AFTER UPDATE ON outbox_meta WHEN new.name = 'keyed' BEGIN UPDATE outbox_node SET "
+      "lease_until = '2999' || substr(lease_until, 5); END");
+  auto const r = run_tool({"unkey", "--yes", "--db", db.url()});
+  EXPECT_EQ(r.status, 1) << r.out;
+  EXPECT_THAT(r.err, HasSubstr("a keyed node started meanwhile: back (back:1:x)"));
+  EXPECT_THAT(r.err, HasSubstr("outbox unkey --db"));
+  EXPECT_FALSE(table->backend().settings().keyed);
+}
+
 TYPED_TEST(ToolKeyed, MigrateKeyedPreparesTheTableWithoutMarkingIt) {
   EXPECT_EQ(this->json("migrate", {"up", "--keyed"}).at("change"), "created");
   EXPECT_FALSE(this->store().settings().keyed);

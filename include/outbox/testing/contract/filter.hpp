@@ -230,6 +230,7 @@ OUTBOX_CONTRACT_CASE(Filter, PurgeTakesTerminalRowsOnly) {
 }
 
 OUTBOX_CONTRACT_CASE(Filter, DiscardTakesADeadRowOutOfLineAndUnblocksTheNext) {
+  if (this->s().capabilities().keys) this->s().set_keyed(true);
   event_options const key{.ordering_key = "k"};
   this->put_typed("first", "x", key);
   this->put_typed("second", "x", key);

@@ -293,6 +293,21 @@ OUTBOX_CONTRACT_CASE(KeyedClaim, ARowBehindAnExpiredOwnerGoesWithItsHead) {
   EXPECT_EQ(reply.rows[1].crashes, 1);
 }
 
+OUTBOX_CONTRACT_CASE(KeyedClaim, ARowThatLostItsOwnerTwiceIsTakenAlone) {
+  this->put_in("k", {"a", "b", "c"});
+  for (auto const* token : {"n/1", "n/2"}) {
+    ASSERT_THAT(this->take(token).rows, SizeIs(3));
+    this->expire();
+  }
+  auto const reply = this->take("n/3");
+  ASSERT_THAT(this->ids(reply), ElementsAre("a"));
+  EXPECT_EQ(reply.rows[0].crashes, 2);
+  EXPECT_EQ(this->row("b").crashes, 1) << "its crashes would be those of a";
+  EXPECT_EQ(this->row("b").blocked, true);
+  EXPECT_EQ(this->end_all(reply.rows).unblocked, 1U);
+  EXPECT_THAT(this->ids(this->take("n/4")), ElementsAre("b"));
+}
+
 OUTBOX_CONTRACT_CASE(KeyedClaim, PlacesTellWhereCommittedRowsStand) {
   this->put_in("k", {"a", "b"});
   this->put_in("l", {"x"});
@@ -317,6 +332,16 @@ OUTBOX_CONTRACT_CASE(KeyedClaim, RemovingTheMarkClearsEveryNote) {
   EXPECT_EQ(this->row("b").blocked, false);
   EXPECT_EQ(this->row("c").blocked, false);
   EXPECT_THAT(this->ids(this->claim("n/3")), ElementsAre("b", "c")) << "nodes of other modes find them";
+}
+
+// A node that has not heard yet that the mark is gone.
+OUTBOX_CONTRACT_CASE(KeyedClaim, OnATableWithoutTheMarkNothingIsNoted) {
+  this->put_in("k", {"a", "b", "c"});
+  this->s().set_keyed(false);
+  ASSERT_THAT(this->ids(this->take("n/1", 1)), ElementsAre("a"));
+  EXPECT_EQ(this->take("n/2").noted, 0U);
+  EXPECT_EQ(this->row("b").blocked, false) << "nobody would clear it";
+  EXPECT_THAT(this->ids(this->claim("n/3")), ElementsAre("b", "c"));
 }
 
 }  // namespace outbox::contract
