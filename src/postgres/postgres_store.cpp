@@ -322,10 +322,16 @@ bool postgres_store::send_clear_notes(sql::connection& c, sql::line_position& af
 }
 
 void postgres_store::prepare_for_keys() {
-  bool there = false;
+  bool there = false, counts_bytes = false;
   with_reader([&](sql::connection& c) {
+    counts_bytes = c.ask<std::string>("SELECT current_setting('server_encoding')") == "SQL_ASCII";
     there = index_is_valid(c, identity_.table, identity_.schema, key_index).value_or(false);
   });
+  if (counts_bytes) {
+    throw error{errc::unsupported,
+                "a keyed node needs to know how many characters a key has, and the server does not: the encoding of "
+                "this database is SQL_ASCII"};
+  }
   if (there) return;
   if (!may_migrate_) {
     throw error{errc::store_failure,

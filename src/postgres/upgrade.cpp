@@ -76,12 +76,17 @@ class upgrade_steps {
 
   // Returns false if it is there. Its statement begins `text` with the words `create`.
   bool add_index(std::string_view suffix, std::string_view text, std::string_view create, bool concurrently) {
-    auto const valid = index_is_valid(d_, o_.table, schema_, suffix);
+    auto valid = index_is_valid(d_, o_.table, schema_, suffix);
+    if (valid == false) {
+      wait_for_others();
+      valid = index_is_valid(d_, o_.table, schema_, suffix);
+    }
     if (valid == true) return false;
     auto const name = o_.table + std::string{suffix};
     if (valid == false) run_text("DROP INDEX CONCURRENTLY " + quoted_index(schema_, name), false);
     std::string one{text.substr(0, text.find(';'))};
-    if (concurrently) one.replace(0, create.size(), "CREATE INDEX CONCURRENTLY");
+    if (!concurrently && run_without_waiting(one)) return true;
+    one.replace(0, create.size(), "CREATE INDEX CONCURRENTLY");
     run_text(one);
     return true;
   }
@@ -91,6 +96,28 @@ class upgrade_steps {
  private:
   // The statement, not a comment that mentions it.
   static inline std::size_t const index_at = schema_2_sql.find("\nCREATE INDEX") + 1;
+
+  // An index is not valid while another session makes it, which has this lock meanwhile. Writers do not wait for it.
+  void wait_for_others() {
+    begin();
+    run_text("LOCK TABLE outbox_event IN SHARE UPDATE EXCLUSIVE MODE");
+    commit();
+  }
+
+  // A table without rows may be in use all the same. Its writers wait behind this statement, so it waits for those that
+  // were there before for a second at most. Returns false if that was not enough.
+  bool run_without_waiting(std::string const& text) {
+    run(c_, "SET lock_timeout = '1s'");
+    bool done = false;
+    try {
+      run_text(text);
+      done = true;
+    } catch (error const& e) {
+      if (e.sqlstate() != no_lock_in_time) throw;
+    }
+    run(c_, "RESET lock_timeout");
+    return done;
+  }
 
   void begin() { run(c_, "BEGIN ISOLATION LEVEL READ COMMITTED"); }
   void commit() { run(c_, "COMMIT"); }

@@ -147,7 +147,8 @@ std::size_t sql_store::purge(event_filter const& filter, std::size_t limit) {
   return change_rows(dialect_.purge_rows, filter, false, {number(limit)});
 }
 
-// The rows behind are unblocked by statements of their own, which see what this transaction has changed.
+// The rows behind are unblocked by statements of their own, which see what this transaction has changed. No row waits
+// on a table that is not marked, which may have no index of keys.
 std::size_t sql_store::discard(event_filter const& filter, std::size_t limit) {
   struct place {
     std::string id, key;
@@ -165,6 +166,7 @@ std::size_t sql_store::discard(event_filter const& filter, std::size_t limit) {
       return true;
     });
     for (auto const& r : rows) c.execute(dialect_.leave_line, {std::string_view{r.id}});
+    if (c.ask<std::string>(dialect_.read_meta, {std::string_view{"keyed"}}) != "1") return;
     for (auto const& r : rows) {
       c.execute(unblock, {from_now{}, std::string_view{r.key}, r.seq, std::string_view{r.id}});
     }

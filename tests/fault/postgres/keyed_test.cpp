@@ -409,6 +409,76 @@ TEST_F(PostgresServer, TheIndexOfKeysIsMadeOnATableInUse) {
   EXPECT_EQ(postgres::migrate(db.connection(), o).change, migration::kind::indexed);
 }
 
+// It is in use all the same: its first writer has not committed yet.
+TEST_F(PostgresServer, WritersDoNotWaitForTheIndexOfKeysOfATableWithoutRows) {
+  static_cast<void>(db.open());
+  std::string const insert = "INSERT INTO " + db.table() +
+                             " (event_id, event_type, payload, available_at, created_at) VALUES ('e', 't', '1', now(), "
+                             "now())";
+  postgres::connection writing{db.connection()};
+  writing.execute("BEGIN");
+  writing.execute(insert);
+  auto o = db.options();
+  o.keyed = true;
+  std::optional<migration> made;
+  {
+    std::jthread const migrating{[&] { made = postgres::migrate(db.connection(), o); }};
+    ASSERT_TRUE(eventually([&] {
+      return db.ask("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONCURRENTLY%" + db.schema() +
+                    "%' AND wait_event_type = 'Lock'") != "0";
+    }));
+    postgres::connection other{db.connection()};
+    other.execute("SET lock_timeout = '1ms'");
+    EXPECT_NO_THROW(
+        other.execute("BEGIN; " + insert.substr(0, insert.find("('e'")) + "('f', 't', '1', now(), now()); COMMIT"));
+    writing.execute("COMMIT");
+  }
+  EXPECT_EQ(made->change, migration::kind::indexed);
+}
+
+TEST_F(PostgresServer, AnIndexOfKeysThatAnotherSessionIsMakingIsNotDropped) {
+  auto o = db.options();
+  o.keyed = true;
+  static_cast<void>(postgres::migrate(db.connection(), o));
+  auto const definition = db.ask("SELECT pg_get_indexdef('" + db.table("outbox_event_keyed") + "'::regclass)");
+  db.execute("DROP INDEX " + db.table("outbox_event_keyed"));
+  postgres::connection writing{db.connection()};
+  writing.execute("BEGIN");
+  writing.execute("LOCK TABLE " + db.table() + " IN ROW EXCLUSIVE MODE");
+  std::optional<migration> made;
+  {
+    std::jthread const by_hand{[&] {
+      postgres::connection{db.connection()}.execute("CREATE INDEX CONCURRENTLY" +
+                                                    definition.substr(std::string{"CREATE INDEX"}.size()));
+    }};
+    auto const waiting = [&](char const* what) {
+      return eventually([&] {
+        return db.ask("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '" + std::string{what} + "%" +
+                      db.schema() + "%' AND wait_event_type = 'Lock'") != "0";
+      });
+    };
+    EXPECT_TRUE(waiting("CREATE INDEX CONCURRENTLY"));
+    std::jthread const migrating{[&] { made = postgres::migrate(db.connection(), o); }};
+    EXPECT_TRUE(waiting("LOCK TABLE"));
+    writing.execute("COMMIT");
+  }
+  EXPECT_EQ(made->change, migration::kind::nothing) << "it was there in the end";
+}
+
+// Its functions count bytes, and a key has the number of characters of the aggregate type in it.
+TEST_F(PostgresServer, ADatabaseWithoutAnEncodingKeepsNoOrderOfKeys) {
+  auto const name = "ascii_" + db.schema();
+  db.execute("CREATE DATABASE " + name + " ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
+  {
+    auto const table = postgres::open(db.connection() + " dbname=" + name, {.log = nullptr});
+    auto const e = thrown_by([&] { table->backend().set_keyed(true); });
+    EXPECT_EQ(e.code(), errc::unsupported);
+    EXPECT_THAT(std::string{e.what()}, HasSubstr("SQL_ASCII"));
+    EXPECT_FALSE(table->backend().settings().keyed);
+  }
+  db.execute("DROP DATABASE " + name);
+}
+
 TEST_F(PostgresServer, AStoreThatMayNotMigrateSaysHowToPrepareAKeyedTable) {
   static_cast<void>(db.open());
   auto o = db.options();
