@@ -301,7 +301,7 @@ void database::follow(row_view const& head, std::size_t room, spi::claim_filter&
 // Under the same lock as the look, so the row before each of them is still in line. A row of another program that was
 // written with a delay would hold up its key until it is due: it is put outside the order instead.
 void database::note(std::vector<std::int64_t> const& rows, instant now, spi::claim_reply& reply) {
-  if (!settings_.keyed) return;  // the node has not heard of that yet, and nobody would clear the note
+  if (!settings_.keyed) return;  // the caller has not heard of that yet, and no node would clear the note
   for (auto const seq : rows) {
     auto& row = rows_.at(seq);
     auto const* const before = around(row).before;

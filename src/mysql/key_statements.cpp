@@ -45,7 +45,7 @@ namespace {
 #define ID_ROWS(columns) "JSON_TABLE([rows], '$[*]' COLUMNS (n bigint PATH '$[0]'" columns ")) c"
 #define DUE_AT ", due datetime(6) PATH "
 
-// Without the mark, nobody would clear a note.
+// Without the mark, no node would clear a note.
 #define MARKED "EXISTS (SELECT 1 FROM {outbox_meta} WHERE name = 'keyed' AND value = '1')"
 
 void add_notes(key_statements& s, in_layout const& t) {

@@ -355,7 +355,7 @@ void add_claims(array_statements& a, in_layout const& t) {
             "MATERIALIZED (SELECT {event_id} FROM {outbox_event} WHERE {event_id} = ANY(ARRAY(SELECT id FROM l)) AND "
             PENDING " AND " CLAIMABLE " <= " CLAIM_NOW " FOR UPDATE SKIP LOCKED) SELECT l.*, g.{event_id} IS NOT NULL "
             "FROM l LEFT JOIN g ON g.{event_id} = l.id ORDER BY l.n, l.place");
-  // "(… IN (…)) IS TRUE" keeps the subplan that is hashed. Without the mark, nobody would clear the note.
+  // "(… IN (…)) IS TRUE" keeps the subplan that is hashed. Without the mark, no node would clear the note.
   a.note = t("WITH c AS MATERIALIZED (SELECT i.id, p.prev FROM (SELECT r.{event_id} AS id, " KEY(
                  "r.") " AS k, r.{seq} AS s FROM unnest(?1::text[]) u(id) JOIN {outbox_event} r ON r.{event_id} = u.id "
              "WHERE r.{status} IN ({NEW}, {RETRY}) AND NOT r.{blocked} OFFSET 0) i, LATERAL " BEFORE(

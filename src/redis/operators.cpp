@@ -136,7 +136,8 @@ std::size_t redis_store::change_rows(std::string_view verb, std::string_view rea
     }
     args = arguments{verb, reason};
   };
-  for_each(filter, "id", spi::list_order::oldest_first, UINT64_MAX, [&](answer_view id) {
+  auto const which = verb == "discard" ? "parked" : "id";  // those that were discarded before stay DEAD, and match
+  for_each(filter, which, spi::list_order::oldest_first, UINT64_MAX, [&](answer_view id) {
     args.add(id.text());
     if (args.words().size() - 2 + changed < limit && args.words().size() - 2 < piece) return true;
     apply();

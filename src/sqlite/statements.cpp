@@ -199,7 +199,7 @@ void add_line_statements(sql::row_statements& r, sql::layout const& table) {
 #undef IF_IN_LINE
   r.run = t("SELECT {row}, {locked_at}, " IN_FORM
             " FROM {outbox_event} WHERE " KEY("") " = ?1 AND " IN_LINE("") " AND {seq} > ?2 ORDER BY {seq} LIMIT ?3");
-  // Without the mark, nobody would clear the note.
+  // Without the mark, no node would clear the note.
   r.note = t("UPDATE {outbox_event} AS r SET {blocked} = true WHERE {seq} = ?2 AND " PENDING
              " AND {blocked} IS FALSE AND " CLAIMABLE
              " <= ?1 AND " BEFORE("NOT (" DELAYED_BY_WRITER ")") " IS TRUE AND " MARKED);

@@ -19,6 +19,7 @@ function verbs.replay(m, id, r)
   redis.call('HDEL', row_of(id), 'done_at', 'last_error')
   redis.call('ZREM', p .. 'dead', m)
   redis.call('ZREM', p .. 'dead_at', m)
+  unpark(m)
   redis.call('ZADD', p .. 'open', seq_of(m), m)
   if r.blocked == '1' then redis.call('HSET', row_of(id), 'blocked', '0') end  -- what it waited for may have ended
   place(m, now, nil)
@@ -28,6 +29,7 @@ end
 function verbs.discard(m, id, r)
   if r.status ~= 'DEAD' or not r.blocked or not r.key then return false end
   redis.call('HDEL', row_of(id), 'blocked')
+  unpark(m)
   leave_line(m, r.key, r.blocked)
   unblock_next(r.key, text(seq_of(m)), now)
   return true

@@ -340,8 +340,8 @@ for i, r in ipairs(take) do
   answer_rows[i] = {r.id, redis.call('GET', payload_of(r.id)), r.values}
 end
 
--- Notes that rows wait: later claims do not see them, until the row before them leaves the line. Without the mark, nobody
--- would clear the note.
+-- Notes that rows wait: later claims do not see them, until the row before them leaves the line. Without the mark, no
+-- node would clear the note.
 local notes = #note.due + #note.leased
 if notes > 0 and redis.call('HMGET', p .. 'meta', 'keyed')[1] ~= '1' then note, notes = {}, 0 end
 for set, rows in pairs(note) do

@@ -4,7 +4,7 @@
 --   figures: nothing. Answers what the sorted sets tell of the outbox.
 --   delayed, waiting, grown: see there. They look at a part of the rows, from a rank on.
 --   places: ids. Answers for each the seq and the id of the row before it; '' if that cannot be told.
---   parked: the rank among the dead rows to begin at, the number of rows. Answers for each dead row that is the first in
+--   parked: the rank among the dead rows in line to begin at, the number of rows. Answers for each dead row that is the first in
 --     line of its key: key, id, when it died, and how many pending rows are behind it.
 local now = time_now()
 local verbs = {}
@@ -119,7 +119,7 @@ end
 
 function verbs.parked(rank, count)
   local answer = {}
-  local rows = redis.call('ZRANGE', p .. 'dead', rank, rank + count - 1)
+  local rows = redis.call('ZRANGE', p .. 'dead_in_line', rank, rank + count - 1)
   for _, m in ipairs(rows) do
     local id = id_of(m)
     local r = redis.call('HMGET', row_of(id), 'blocked', 'key', 'done_at')

@@ -1,5 +1,5 @@
 -- Reads rows that match a filter, a page at a time. ARGV: what to answer of each row (whole, head: without the payload,
--- id); order (oldest or newest first); the seq to begin behind ('' to begin at the end); the number of rows to look at
+-- id; parked: the id of those that park a key); order (oldest or newest first); the seq to begin behind ('' to begin at the end); the number of rows to look at
 -- and to answer; the filter: statuses, newest ('' if it is not set), event type, aggregate type, aggregate id, tenant,
 -- key, older than, younger than, died by; the number of ids, the ids (then only these are looked at, all of them).
 -- Answers the seq to go on behind ('' if there is no more), and the rows.
@@ -15,6 +15,7 @@ local function wants(status) return statuses == '' or string.find(statuses, stat
 if wants('NEW') or wants('RETRY') then sets[#sets + 1] = 'open' end
 if wants('DONE') then sets[#sets + 1] = 'done' end
 if wants('DEAD') then sets[#sets + 1] = 'dead' end
+if what == 'parked' then sets = {'dead_in_line'} end
 
 local function matches(id)
   local r = redis.call('HMGET', row_of(id), 'status', 'event_type', 'aggregate_type', 'aggregate_id', 'tenant_id', 'key',
@@ -36,7 +37,7 @@ end
 
 local found = {}
 local function add(id)
-  if what == 'id' then
+  if what == 'id' or what == 'parked' then
     found[#found + 1] = id
   else
     found[#found + 1] = {id, what == 'whole' and redis.call('GET', payload_of(id)) or '', redis.call('HGETALL', row_of(id))}

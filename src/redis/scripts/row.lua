@@ -9,6 +9,7 @@
 --   due           rows without an owner, by available_at         leased  rows with one, by the end of its lease
 --   blocked       rows that wait for another row of their key    line:<key>  rows of a key by seq, until they leave it
 --   done_at, dead_at   ended rows by their end                   nodes, node:<incarnation>   the registry of nodes
+--   dead_in_line  dead rows by seq that park their keys
 --   retrying      a set: pending rows that are RETRY             figures     counters        lock, audit:<number>
 --   meta          what the outbox says to every node
 --
@@ -55,9 +56,16 @@ local function leave_line(m, key, blocked)
   if blocked and key and key ~= '' then redis.call('ZREM', line_of(key), m) end
 end
 
+-- A dead row in line parks its key, until it is replayed or leaves the line.
+local function park(m, key, blocked)
+  if blocked and key and key ~= '' then redis.call('ZADD', p .. 'dead_in_line', seq_of(m), m) end
+end
+
+local function unpark(m) redis.call('ZREM', p .. 'dead_in_line', m) end
+
 -- A row that is in a sorted set and not there: somebody deleted its key.
 local function forget(m)
-  for _, set in ipairs({'open', 'due', 'leased', 'blocked', 'done', 'dead', 'done_at', 'dead_at'}) do
+  for _, set in ipairs({'open', 'due', 'leased', 'blocked', 'done', 'dead', 'done_at', 'dead_at', 'dead_in_line'}) do
     redis.call('ZREM', p .. set, m)
   end
   redis.call('SREM', p .. 'retrying', m)
@@ -106,6 +114,8 @@ local function bury(m, id, status, now)
   redis.call('ZREM', p .. 'open', m)
   redis.call('ZADD', p .. 'dead', seq_of(m), m)
   redis.call('ZADD', p .. 'dead_at', now, m)
+  local r = redis.call('HMGET', row_of(id), 'key', 'blocked')
+  park(m, r[1], r[2])
 end
 
 -- Removes a row and every trace of it, whatever its status.
@@ -121,6 +131,7 @@ local function erase(m)
     local set = r[1] == 'DONE' and 'done' or 'dead'
     redis.call('ZREM', p .. set, m)
     redis.call('ZREM', p .. set .. '_at', m)
+    unpark(m)
   end
   leave_line(m, r[4], r[3])
   redis.call('UNLINK', row_of(id), payload_of(id))

@@ -38,6 +38,7 @@ local function settle(id, token, outcome, counted, delay, error, progress, key)
     redis.call('ZADD', set .. '_at', now, m)
     if outcome == 'done' or key ~= '' then leave_line(m, r[4], blocked) end
     if outcome == 'dead' and key ~= '' then redis.call('HDEL', row, 'blocked') end
+    if outcome == 'dead' and key == '' then park(m, r[4], blocked) end
   else
     local available = text(now + delay)
     redis.call('HSET', row, 'status', outcome == 'retry' and 'RETRY' or 'NEW', 'available_at', available)

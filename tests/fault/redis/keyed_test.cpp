@@ -97,6 +97,28 @@ class RedisKeyedScripts : private server_alone, public RedisKeyed {
   }
 };
 
+// Those that were discarded before are DEAD too, and in the way of no later call.
+TEST_F(RedisKeyedScripts, WhatWasDiscardedIsNotLookedAtAgain) {
+  constexpr int rows = 2500;
+  for (int i = 0; i < rows; ++i) put_in("k" + std::to_string(i), {("e" + std::to_string(10'000 + i)).c_str()});
+  std::vector<spi::settlement> deaths;
+  for (auto const& r : b.claim(request("n/1", rows)).rows) {
+    deaths.push_back({.row = r.handle, .outcome = outcome::dead, .error = "failed", .seq = r.seq});
+  }
+  static_cast<void>(b.settle(deaths));
+  EXPECT_EQ(size_of("dead_in_line"), rows);
+  EXPECT_EQ(b.discard({}, 2300), 2300U);
+  std::size_t discarded = 0;
+  EXPECT_EQ(scripts_of([&] { discarded = b.discard({}, 100); }), 2) << "one finds them, one changes them";
+  EXPECT_EQ(discarded, 100U);
+  ASSERT_THAT(b.parked_keys(1), SizeIs(1));  // the server knows the script now
+  EXPECT_EQ(scripts_of([&] { discarded = b.parked_keys(1000).size(); }), 2) << "a hundred a script";
+  EXPECT_EQ(discarded, 100U);
+  EXPECT_EQ(b.discard({}, 1000), 100U);
+  EXPECT_EQ(size_of("dead_in_line"), 0);
+  EXPECT_EQ(size_of("dead"), rows);
+}
+
 TEST_F(RedisKeyedScripts, AFailingHeadWithALongLineIsNotedInBoundedScriptsOnce) {
   put_in("k", {"head"});
   ASSERT_EQ(end(b.claim(request("n/1")).rows.at(0), outcome::retry).applied, std::vector{true});

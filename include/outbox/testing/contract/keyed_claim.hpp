@@ -340,7 +340,7 @@ OUTBOX_CONTRACT_CASE(KeyedClaim, OnATableWithoutTheMarkNothingIsNoted) {
   this->s().set_keyed(false);
   ASSERT_THAT(this->ids(this->take("n/1", 1)), ElementsAre("a"));
   EXPECT_EQ(this->take("n/2").noted, 0U);
-  EXPECT_EQ(this->row("b").blocked, false) << "nobody would clear it";
+  EXPECT_EQ(this->row("b").blocked, false) << "no node would clear it";
   EXPECT_THAT(this->ids(this->claim("n/3")), ElementsAre("b", "c"));
 }
 
