@@ -158,11 +158,15 @@ std::vector<row_view> database::new_rows(std::span<spi::insertion const> rows,
 void database::fill(spi::insert_receipt* receipt, std::span<row_view const> fresh,
                     std::span<row_view const> written) const {
   if (receipt == nullptr) return;
-  for (std::size_t i = 0; i < fresh.size(); ++i) receipt->rows.push_back({fresh[i].seq, before(fresh, i, written)});
+  for (std::size_t i = 0; i < fresh.size(); ++i) {
+    receipt->rows.push_back({fresh[i].seq, before(fresh, i, written, receipt->finished)});
+  }
 }
 
-// The id of the row before `fresh[at]`: in the same call, else in the transaction, else in the table.
-std::string database::before(std::span<row_view const> fresh, std::size_t at, std::span<row_view const> written) const {
+// The id of the row before `fresh[at]`: in the same call, else in the transaction, else in the table, where the caller
+// knows that no row up to `finished` is in line.
+std::string database::before(std::span<row_view const> fresh, std::size_t at, std::span<row_view const> written,
+                             std::int64_t finished) const {
   auto const key = spi::key_of(fresh[at].event);
   if (key.empty() || !in_line(fresh[at])) return {};
   auto const precedes = [&](row_view const& r) {
@@ -175,7 +179,7 @@ std::string database::before(std::span<row_view const> fresh, std::size_t at, st
     if (precedes(written[i])) return written[i].event.id();
   }
   auto const before = around(fresh[at]).before;
-  if (before != nullptr) return before->event.id();
+  if (before != nullptr && before->seq > finished) return before->event.id();
   return {};
 }
 

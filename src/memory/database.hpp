@@ -124,8 +124,8 @@ class database final : public spi::store, public inspector, public std::enable_s
   [[nodiscard]] std::vector<std::int64_t> select(event_filter const& filter, std::size_t limit,
                                                  std::function<bool(row_view const&)> const& wanted);
   void fill(spi::insert_receipt* receipt, std::span<row_view const> fresh, std::span<row_view const> written) const;
-  [[nodiscard]] std::string before(std::span<row_view const> fresh, std::size_t at,
-                                   std::span<row_view const> written) const;
+  [[nodiscard]] std::string before(std::span<row_view const> fresh, std::size_t at, std::span<row_view const> written,
+                                   std::int64_t finished) const;
   std::size_t unblock_next(std::string const& key, std::int64_t seq, instant now);
   void unblock(row_view& row, instant now);
   [[nodiscard]] bool parks(row_view const& row) const;

@@ -32,7 +32,7 @@ void caller_connection::insert(std::string_view sql, std::span<parameter const> 
 void caller_connection::insert_and_tell(std::string_view sql, std::string_view /*returning*/,
                                         std::span<parameter const> values, std::size_t rows,
                                         std::shared_ptr<insert_answer> /*answer*/) {
-  insert(sql, values, rows);
+  insert(sql, values.first(values.size() - 1), rows);
 }
 
 }  // namespace postgres

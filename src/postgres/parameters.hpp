@@ -32,6 +32,7 @@ class parameters {
   [[nodiscard]] int const* lengths() const noexcept { return lengths_; }
   [[nodiscard]] int const* formats() const noexcept { return formats_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  void drop_last() noexcept { count_ -= count_ > 0 ? 1 : 0; }
 
  private:
   template <class Values>

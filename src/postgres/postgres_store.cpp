@@ -184,7 +184,13 @@ void postgres_store::send_insert(sql::connection& c, std::string const& sql, std
   auto& caller = static_cast<caller_connection&>(c);
   // A role that may not read the table would be refused. The node then asks on its store's own connection.
   if (!receipt || !may_read(caller, identity_)) return caller.insert(sql, values, events.size());
-  caller.insert_and_tell(sql, arrays_.told, values, events.size(), answer_for(events, receipt, at));
+  std::vector<parameter> with_bound{values.begin(), values.end()};
+  with_bound.emplace_back(receipt->finished);
+  auto told = arrays_.told;
+  constexpr std::string_view mark = "[finished]";
+  auto const bound = "$" + std::to_string(with_bound.size());
+  for (auto p = told.find(mark); p != std::string::npos; p = told.find(mark, p)) told.replace(p, mark.size(), bound);
+  caller.insert_and_tell(sql, told, with_bound, events.size(), answer_for(events, receipt, at));
 }
 
 void postgres_store::send_look(sql::connection& c, spi::claim_request const& request, std::size_t window,

@@ -96,7 +96,7 @@ struct array_statements {
   std::string release;             ///< tokens, the longest lease in microseconds
   std::string renew;               ///< lease -> ids and tokens
 
-  std::string told;         ///< Behind an INSERT: -> seq, the row before it, is that known?
+  std::string told;         ///< Behind an INSERT: [finished] -> seq, the row before it, is that known?
   std::string places;       ///< ids -> number from 1, seq, the row before it
   std::string heal_keys;    ///< behind this key, number of keys -> healed rows, the last key; NULL behind the last one
   std::string clear_notes;  ///< key, seq, limit -> the last row's

@@ -141,6 +141,7 @@ void transaction::state::flush() {
       s.answer->forget();
       s.answer.reset();
       s.sql.resize(s.sql.rfind(returning));
+      s.values.drop_last();
     }
     if (!s.sql.ends_with(unless_there)) s.sql += unless_there;
   }

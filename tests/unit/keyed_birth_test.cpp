@@ -41,6 +41,39 @@ TEST_F(KeyedBirth, I5_KeysAreBesideEachOtherAndSoIsWhatHasNone) {
   EXPECT_TRUE(empty());
 }
 
+TEST_F(KeyedBirth, WhatIsKnownToBeFinishedNeedNotBeLookedAtAgain) {
+  born({"a", "b"});
+  born({"x"}, "l");
+  n.deliver_all();
+  settle_all();
+  born({"c"});
+  EXPECT_EQ(odd->finished.back(), db.row("b").seq);
+  memory::transaction tx{*db.store};
+  std::vector<event> const both{event::json("t", "1", {.id = "y", .ordering_key = "l"}),
+                                event::json("t", "1", {.id = "d", .ordering_key = "k"})};
+  n.core->write(join(tx), both);
+  tx.commit();
+  EXPECT_EQ(odd->finished.back(), db.row("b").seq) << "the lower one: x of key l came later";
+  born({"new"}, "m");
+  EXPECT_EQ(odd->finished.back(), 0);
+  EXPECT_THAT(rest(), ElementsAre("c", "y", "new", "d"));
+}
+
+TEST_F(KeyedBirth, I5_ABrokenChainSaysNothingAboutWhatIsFinished) {
+  born({"a"}, "k", "producer");
+  born({"b"}, "k", "producer");
+  EXPECT_EQ(begin(), "a");
+  detach("a");
+  EXPECT_EQ(begin(), "b");
+  detach("b");
+  end("b");
+  end("a", failed{"no"});
+  settle_all();
+  born({"c"});
+  EXPECT_EQ(odd->finished.back(), 0) << "a is still in line";
+  EXPECT_THAT(rest(), ElementsAre("a", "b", "c"));
+}
+
 TEST_F(KeyedBirth, I5_SeveralEventsOfAKeyInOneWriteAndInOneTransaction) {
   memory::transaction tx{*db.store};
   write(join(tx), {"a", "b"});

@@ -19,6 +19,7 @@ class odd_store final : public forwarding_store {
   using forwarding_store::insert;
   void insert(transaction_ref tx, std::span<insertion const> rows,
               std::shared_ptr<insert_receipt> const& receipt) override {
+    if (receipt) finished.push_back(receipt->finished);
     if (!receipt || tells) return forwarding_store::insert(tx, rows, receipt);
     forwarding_store::insert(tx, rows, std::make_shared<insert_receipt>());
     receipt->rows.resize(rows.size(), {.known = false});
@@ -38,6 +39,8 @@ class odd_store final : public forwarding_store {
   bool tells = true;  ///< Receipts say where rows stand.
   bool places_fail = false;
   std::set<std::string> unreadable;
+  std::vector<std::int64_t>
+      finished;  ///< What the node knew of the keys at each insert that asked where its rows stand.
 };
 
 /// One node of mode keyed on one table. At the end of every test, the counters must add up.

@@ -66,8 +66,9 @@ class OUTBOX_POSTGRES_EXPORT caller_connection : public sql::connection {
   /// `execute()` as they are, and arrays as `text_of` writes them.
   virtual void insert(std::string_view sql, std::span<parameter const> values, std::size_t rows);
 
-  /// The same for a node that keeps the order of keys: `returning`, put behind `sql`, asks where the rows stand. By
-  /// default it does not ask, and the node reads it after the commit.
+  /// The same for a node that keeps the order of keys: `returning`, put behind `sql`, asks where the rows stand, and
+  /// needs the last one of `values`, which `sql` does not. By default it does not ask, and the node reads it after the
+  /// commit.
   virtual void insert_and_tell(std::string_view sql, std::string_view returning, std::span<parameter const> values,
                                std::size_t rows, std::shared_ptr<insert_answer> answer);
 };

@@ -59,6 +59,10 @@ struct place {
 /// ends. The entries are there when the commit has returned, on most stores when the insert has.
 struct insert_receipt {
   std::vector<place> rows{};  ///< Of each row, in order.
+
+  /// The caller's: of each key that it writes, it knows that no row up to this `seq` is in line. A store may leave out
+  /// those rows when it looks for the row before. 0: it knows nothing.
+  std::int64_t finished = 0;
 };
 
 /// A row and the token of its owner.

@@ -77,7 +77,11 @@ void engine::register_births(std::span<event const> events, registration& r, ste
       continue;
     }
     if (!b) b = begin_birth(events.size(), now);
-    if (!key.empty() && !b->receipt) b->receipt = std::make_shared<insert_receipt>();
+    if (!key.empty()) {
+      auto const known = finished_up_to(key);
+      if (!b->receipt) b->receipt = std::make_shared<insert_receipt>(insert_receipt{.finished = known});
+      b->receipt->finished = std::min(b->receipt->finished, known);
+    }
     auto t = std::make_shared<ticket>(e, row_handle{e.id(), b->token, 0}, where, path::hot);
     t->lease_end = now + leases_.duration();
     admit(t, stage::registered);

@@ -1,5 +1,6 @@
 // Chains: the events of one key, one after the other.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "core/base/planted.hpp"
@@ -17,6 +18,9 @@ constexpr milliseconds rest_of_a_key{250};
 
 // More keys than this are not remembered: the next birth of a forgotten one costs a release.
 constexpr std::size_t most_resting_keys = 10'000;
+
+// How many keys are remembered by the `seq` up to which they are finished. For others a store looks further back.
+constexpr std::size_t most_finished_keys = 10'000;
 
 // How long rows that wait for their turn may leave no room for a claim, and how many of each key stay then.
 constexpr milliseconds patience_with_runs{1000};
@@ -48,6 +52,22 @@ bool engine::may_be_owned(std::string const& key, steady_time now) {
 void engine::rest(std::string const& key, steady_time now) {
   if (resting_.size() >= most_resting_keys) resting_.clear();
   resting_[key] = now + rest_of_a_key;
+}
+
+// A store that looks for the row before a birth need not look at what has left the line.
+std::int64_t engine::finished_up_to(std::string const& key) const {
+  auto const at = finished_keys_.find(key);
+  return at == finished_keys_.end() ? 0 : at->second;
+}
+
+// The event is DONE, and so are those before it: the first row of a chain has nothing before it, and a chain that
+// breaks says nothing any more.
+void engine::note_finished(ticket const& t) noexcept try {
+  if (!t.chain || !t.in_line || t.chain->broken || t.ahead != nullptr) return;
+  if (finished_keys_.size() >= most_finished_keys) finished_keys_.clear();
+  auto& up_to = finished_keys_[t.chain->key];
+  up_to = std::max(up_to, t.seq);
+} catch (std::bad_alloc const&) {  // it is not remembered
 }
 
 void engine::join(ticket& t, std::shared_ptr<chain> const& c) {

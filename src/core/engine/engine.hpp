@@ -228,6 +228,8 @@ class engine {
   static void put_back(ticket& t);
   void give_back_alone(ticket& t) noexcept;
   void rest(std::string const& key, steady_time now);
+  [[nodiscard]] std::int64_t finished_up_to(std::string const& key) const;
+  void note_finished(ticket const& t) noexcept;
   void heal_soon() noexcept;
   void note_unblocked_unheard() noexcept;
   steady_time shorten_runs(steady_time now) noexcept;
@@ -303,9 +305,10 @@ class engine {
   std::unordered_map<std::string_view, ticket*> by_id_;  ///< The tickets of the lists, except those that `forget` took
                                                          ///< out. The keys live in the tickets.
   std::unordered_map<std::string_view, std::shared_ptr<chain>> chains_;  ///< By key. The keys live in the chains.
-  std::unordered_map<std::string, steady_time> resting_;  ///< Keys whose births go through the table until then.
-  std::size_t run_ = shortest_run;                        ///< How many rows of a key a claim takes.
-  std::optional<steady_time> no_room_since_;              ///< Tickets that wait for their turn leave none for claims.
+  std::unordered_map<std::string, steady_time> resting_;         ///< Keys whose births go through the table until then.
+  std::unordered_map<std::string, std::int64_t> finished_keys_;  ///< Of each key: no row up to this `seq` is in line.
+  std::size_t run_ = shortest_run;                               ///< How many rows of a key a claim takes.
+  std::optional<steady_time> no_room_since_;  ///< Tickets that wait for their turn leave none for claims.
   std::list<std::shared_ptr<birth>> births_;
   std::list<doubt> doubts_;
   slots slots_;

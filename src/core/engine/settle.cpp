@@ -104,6 +104,7 @@ void engine::settled(ticket& t, bool applied, steady_time now) {
         "dead", std::move(facts));
   }
   count_settled(t);
+  if (s.outcome == outcome::delivered) note_finished(t);
   if (t.chain && s.outcome == outcome::dead && leaves_line(t)) pass(t, now);
   remove(t);
 }

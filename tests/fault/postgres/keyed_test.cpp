@@ -274,10 +274,10 @@ TEST_F(PostgresKeyed, NotesThatAreStuckDoNotHideOtherKeys) {
 class PostgresReceipt : public PostgresKeyed {
  protected:
   template <class Tx>
-  place insert(Tx&& tx, char const* id, std::function<void()> const& commit) {
+  place insert(Tx&& tx, char const* id, std::function<void()> const& commit, std::int64_t finished = 0) {
     auto const e = event::json("t", "1", {.id = id, .ordering_key = "k"});
     insertion const row{&e};
-    auto const receipt = std::make_shared<insert_receipt>();
+    auto const receipt = std::make_shared<insert_receipt>(insert_receipt{.finished = finished});
     table->backend().insert(join(tx), std::span{&row, 1}, receipt);
     commit();
     return receipt->rows.at(0);
@@ -302,6 +302,22 @@ TEST_F(PostgresReceipt, ComesWithTheInsertOnABareHandle) {
   auto const p = insert(caller.handle(), "b", [&] { caller.execute("COMMIT"); });
   EXPECT_TRUE(p.known);
   EXPECT_EQ(p.before, "a");
+}
+
+// What the node knows to be finished is not read, except if the numbers were set back.
+TEST_F(PostgresReceipt, LooksNoFurtherBackThanTheNodeKnowsToBeFinished) {
+  put("k", {"a"});
+  auto const a = std::stoll(seq("a"));
+  auto const before = [&](char const* id, std::int64_t finished) {
+    db.execute("DELETE FROM " + db.table() + " WHERE event_id <> 'a'");
+    postgres::transaction tx{caller};
+    return insert(
+               tx, id, [&] { tx.commit(); }, finished)
+        .before;
+  };
+  EXPECT_EQ(before("b", a - 1), "a");
+  EXPECT_EQ(before("c", a), "");
+  EXPECT_EQ(before("d", a + 1'000'000), "a");
 }
 
 // The snapshot may be older than the lock that puts the writers of a key in order.
