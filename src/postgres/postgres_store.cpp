@@ -2,6 +2,7 @@
 #include <outbox/error.hpp>
 #include <outbox/postgres.hpp>
 #include <outbox/spi/claim_filter.hpp>
+#include <unordered_set>
 
 #include "core/base/log_book.hpp"
 #include "core/base/pool.hpp"
@@ -132,6 +133,8 @@ class postgres_store final : public sql::set_store {
   void look(driver& d, spi::claim_request const& request, std::size_t window, sql::row_chooser& choose, bool in_turn);
   [[nodiscard]] statement note_of(std::span<std::string const> ids) const;
   [[nodiscard]] statement unblock_of(sql::left_rows const& left) const;
+  std::size_t unblock_behind_each(sql::connection& c, std::span<sql::settle_group const> groups,
+                                  sql::left_rows const& left, std::vector<bool> const& applied);
   void warn(std::string const& text) const noexcept;
 
   array_statements arrays_;
@@ -293,7 +296,7 @@ std::size_t postgres_store::send_leave(sql::connection& c, std::span<std::string
 }
 
 statement postgres_store::unblock_of(sql::left_rows const& left) const {
-  return make(arrays_.unblock, {text_array{left.key}, integer_array{left.seq}, text_array{left.id}});
+  return make(arrays_.unblock, {text_array{left.key}, integer_array{left.seq}});
 }
 
 void postgres_store::send_places(sql::connection& c, std::span<std::string const> ids,
@@ -372,9 +375,33 @@ void postgres_store::send_settle(sql::connection& c, std::span<sql::settle_group
       return true;
     });
   }
-  if (unblocks) {
-    reply.unblocked = static_cast<std::size_t>(result_rows{answers[groups.size() + 1].get()}.changed());
+  if (!unblocks) return;
+  reply.unblocked = static_cast<std::size_t>(result_rows{answers[groups.size() + 1].get()}.changed());
+  reply.unblocked += unblock_behind_each(c, groups, left, reply.applied);
+}
+
+// A settlement of a key was lost, so its row may be in line between others that have left it: behind each of those a
+// row may wait.
+std::size_t postgres_store::unblock_behind_each(sql::connection& c, std::span<sql::settle_group const> groups,
+                                                sql::left_rows const& left, std::vector<bool> const& applied) {
+  if (std::ranges::find(applied, false) == applied.end()) return 0;
+  std::unordered_set<std::string_view> here;
+  for (auto const& g : groups) {
+    for (std::size_t i = 0; i < g.id.size(); ++i) {
+      if (applied[g.indexes[i]]) here.insert(*g.id[i]);
+    }
   }
+  std::unordered_set<std::string_view> keys;
+  for (std::size_t i = 0; i < left.id.size(); ++i) {
+    if (!here.contains(*left.id[i])) keys.insert(*left.key[i]);
+  }
+  std::size_t rows = 0;
+  for (std::size_t i = 0; i < left.id.size(); ++i) {
+    if (!keys.contains(*left.key[i]) || !here.contains(*left.id[i])) continue;
+    auto const one = unblock_of({.key = {left.key[i]}, .id = {left.id[i]}, .seq = {left.seq[i]}});
+    rows += static_cast<std::size_t>(result_rows{own(c).send_or_throw(std::span{&one, 1}).front().get()}.changed());
+  }
+  return rows;
 }
 
 void postgres_store::send_renew(sql::connection& c, std::span<optional_text const> ids,
