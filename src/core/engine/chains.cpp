@@ -64,9 +64,13 @@ std::int64_t engine::finished_up_to(std::string const& key) const {
 // breaks says nothing any more.
 void engine::note_finished(ticket const& t) noexcept try {
   if (!t.chain || !t.in_line || t.chain->broken || t.ahead != nullptr) return;
-  if (finished_keys_.size() >= most_finished_keys) finished_keys_.clear();
-  auto& up_to = finished_keys_[t.chain->key];
-  up_to = std::max(up_to, t.seq);
+  auto at = finished_keys_.find(t.chain->key);
+  if (at == finished_keys_.end()) {
+    if (t.path == path::cold) return;  // its key is not written here, as far as is known
+    if (finished_keys_.size() >= most_finished_keys) finished_keys_.clear();
+    at = finished_keys_.emplace(t.chain->key, 0).first;
+  }
+  at->second = std::max(at->second, t.seq);
 } catch (std::bad_alloc const&) {  // it is not remembered
 }
 
