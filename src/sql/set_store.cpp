@@ -36,6 +36,9 @@ constexpr std::size_t notes_at_once = 1000;
 // So many delivered rows of one claim get a statement of their own, which needs no join.
 constexpr std::size_t worth_a_statement = 20;
 
+// Of a claim that takes so many rows, few notes may wait for the next claim.
+constexpr std::size_t wide_claim = 200;
+
 // A serialization failure, a deadlock, or a lock that was waited for too long: the same transaction may succeed the
 // next time.
 bool is_conflict(error const& e) noexcept {
@@ -169,10 +172,12 @@ claim_reply set_store::claim(claim_request const& request) {
 }
 
 // One row more than may be taken tells whether there are more. The look gets wider if rows that must be left fill it.
-// One that follows many notes begins wider: what waits for a few rows is then noted in few claims.
+// One that follows many notes begins wider: what waits for a few rows is then noted in few claims. So does one that
+// sees rows again which were left without a note.
 chosen_rows set_store::look(connection& c, claim_request const& request, std::size_t most, claim_reply& reply) {
   auto const to_note = request.keyed ? std::min(last_notes_ * 2, row_chooser::most_notes) : 0;
-  for (auto window = std::min(std::max(request.limit, to_note), widest_window) + 1;;) {
+  auto const wanted = std::max(request.limit + last_unnoted_, to_note);
+  for (auto window = std::min(wanted, widest_window) + 1;;) {
     reply = {};
     row_chooser choose{request, window, most, reply};
     send_look(c, request, window, choose);
@@ -186,6 +191,13 @@ chosen_rows set_store::look(connection& c, claim_request const& request, std::si
   }
 }
 
+// A node that drains a backlog claims again at once, and most of what waited a moment ago waits for rows that it has
+// delivered since. A note costs two changes of the row. If few rows wait, to look at them twice costs less.
+bool set_store::notes_can_wait(claim_request const& request, chosen_rows const& chosen) noexcept {
+  auto const taken = chosen.ids.size();
+  return taken >= wide_claim && taken * 2 >= request.limit && chosen.note.size() * 4 <= taken && !chosen.note.empty();
+}
+
 // One row that cannot be changed makes the statement fail for all. The claim then tries half as many, and half of that,
 // until the row is alone, and goes on without it. If a later part fails, the node releases the earlier parts by their
 // token.
@@ -196,7 +208,13 @@ claim_reply set_store::claim_or_isolate(connection& c, claim_request request, bo
   std::size_t most = no_limit;
   for (std::size_t tries = 0;; ++tries) {
     claim_reply part;
-    auto const chosen = look(c, request, most, part);
+    auto chosen = look(c, request, most, part);
+    last_unnoted_ = 0;
+    if (notes_can_wait(request, chosen)) {
+      last_unnoted_ = chosen.note.size();
+      chosen.note.clear();
+      part.more = true;
+    }
     try {
       take(c, request, chosen, part, behind_refused);
     } catch (error const& e) {

@@ -150,6 +150,7 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
   [[nodiscard]] chosen_rows look(connection& c, claim_request const& request, std::size_t most, claim_reply& reply);
   void take(connection& c, claim_request const& request, chosen_rows const& chosen, claim_reply& reply,
             std::vector<settlement>& behind_refused);
+  [[nodiscard]] static bool notes_can_wait(claim_request const& request, chosen_rows const& chosen) noexcept;
   void finish_notes(connection& c, chosen_rows const& chosen, std::optional<error> const& failure, claim_reply& reply);
   void note_one_by_one(connection& c, chosen_rows const& chosen, claim_reply& reply);
   void let_leave(connection& c, chosen_rows const& chosen, claim_reply& reply);
@@ -161,7 +162,8 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
   std::mutex healing_;
   std::string healed_up_to_;  ///< The key where the next walk begins.
   note_pace note_pace_;
-  std::atomic<std::size_t> last_notes_ = 0;  ///< The number of rows that the last keyed claim noted.
+  std::atomic<std::size_t> last_notes_ = 0;    ///< The number of rows that the last keyed claim noted,
+  std::atomic<std::size_t> last_unnoted_ = 0;  ///< and of those that it could have noted and left.
 };
 
 }  // namespace outbox::inline v0::sql
