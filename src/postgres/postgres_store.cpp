@@ -296,7 +296,7 @@ std::size_t postgres_store::send_leave(sql::connection& c, std::span<std::string
 }
 
 statement postgres_store::unblock_of(sql::left_rows const& left) const {
-  return make(arrays_.unblock, {text_array{left.key}, integer_array{left.seq}});
+  return make(arrays_.unblock, {text_array{left.key}, integer_array{left.seq}, text_array{left.id}});
 }
 
 void postgres_store::send_places(sql::connection& c, std::span<std::string const> ids,

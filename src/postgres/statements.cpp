@@ -398,13 +398,14 @@ void add_places(array_statements& a, in_layout const& t) {
 #undef NARROW_LOOK
 #undef DUE
 
-// Of each key, the first row in line behind the lowest one that has left. Probing begins behind that one, because all
-// versions of its row are in the index.
+// Of each key, the first row in line behind the lowest one that has left, if that one has. Probing begins behind it,
+// because all versions of its row are in the index; only where a row waits is it asked whether the one before has left.
 std::string unblock_text() {
-  return "UPDATE {outbox_event} SET " UNBLOCK " WHERE {event_id} = ANY(ARRAY(SELECT n.id FROM (SELECT u.k, min(u.s) AS s "
-         "FROM unnest(?1::text[], ?2::bigint[]) u(k, s) GROUP BY u.k) l, LATERAL (SELECT x.{event_id} AS id, x.{blocked} AS "
-         "waits FROM {outbox_event} x WHERE " KEY("x.") " = l.k AND " IN_LINE("x.") " AND x.{seq} > l.s ORDER BY x.{seq} "
-         "LIMIT 1) n WHERE n.waits)) AND {blocked} AND " PENDING;
+  return "UPDATE {outbox_event} SET " UNBLOCK " WHERE {event_id} = ANY(ARRAY(SELECT n.id FROM (SELECT DISTINCT ON (u.k) "
+         "u.k, u.s, u.id FROM unnest(?1::text[], ?2::bigint[], ?3::text[]) u(k, s, id) ORDER BY u.k, u.s) l, LATERAL "
+         "(SELECT x.{event_id} AS id, x.{blocked} AS waits FROM {outbox_event} x WHERE " KEY("x.") " = l.k AND " IN_LINE(
+             "x.") " AND x.{seq} > l.s ORDER BY x.{seq} LIMIT 1) n WHERE n.waits AND NOT EXISTS (SELECT 1 FROM "
+         "{outbox_event} p WHERE p.{event_id} = l.id AND " IN_LINE("p.") "))) AND {blocked} AND " PENDING;
 }
 
 }  // namespace

@@ -177,6 +177,7 @@ TEST_F(MysqlDispatch, NothingWaitsForATransactionOfACaller) {
   ASSERT_EQ(rows.size(), 3U);
   std::vector<row_handle> const handles{rows[0].handle, rows[1].handle};
   EXPECT_NO_THROW(EXPECT_THAT(b.renew(handles, 30s), ElementsAre(true, true)));
+  EXPECT_NO_THROW(b.set_keyed(true));
   EXPECT_NO_THROW(EXPECT_EQ(b.claim({.token = "n/3", .lease = 30s, .keyed = true}).noted, 2U));
   EXPECT_NO_THROW(EXPECT_THAT(b.places(std::vector<std::string>{"b"}).at(0).before, "a"));
   settlement const delivered{.row = rows[0].handle, .key = rows[0].key, .seq = rows[0].seq};
@@ -192,6 +193,7 @@ TEST_F(MysqlDispatch, NothingWaitsForATransactionOfACaller) {
   EXPECT_NO_THROW(EXPECT_EQ(b.replay({.key = rows[0].key}, 1), 1U));
   EXPECT_NO_THROW(EXPECT_EQ(b.discard({.ids = {"e"}}, 1), 1U));
   EXPECT_NO_THROW(b.heal(10));
+  EXPECT_NO_THROW(b.set_keyed(false));
   EXPECT_NO_THROW(EXPECT_EQ(b.purge({.ids = {"e"}}, 10), 1U));
   EXPECT_NO_THROW(EXPECT_EQ(b.purge({.retention = 0s}), 3U));
   EXPECT_NO_THROW(EXPECT_EQ(b.claim({.token = "n/2", .lease = 30s, .in_order = true}).rows.size(), 1U));

@@ -64,9 +64,9 @@ class PostgresKeyed : public PostgresServer {
   void settle_in(session& s, std::string const& id) {
     s.execute("UPDATE " + db.table() + " SET status = 1, locked_by = NULL, lease_until = NULL WHERE event_id = $1", id);
   }
-  std::size_t unblock_in(session& s, std::string const& key, std::string const& seq) {
+  std::size_t unblock_in(session& s, std::string const& key, std::string const& seq, std::string const& id) {
     auto const sql = statements.unblock + " RETURNING event_id";
-    return s.ask(sql, "{\"" + key + "\"}", "{" + seq + "}").size();
+    return s.ask(sql, "{\"" + key + "\"}", "{" + seq + "}", "{" + id + "}").size();
   }
   std::string seq(char const* id) { return db.ask("SELECT seq::text FROM " + db.table() + " WHERE event_id = $1", id); }
   std::size_t note_in(session& s, std::string const& ids_text) {
@@ -109,7 +109,7 @@ TEST_F(PostgresKeyed, I5_ARowIsNotNotedWhileTheSettlementOfTheRowBeforeIsOpen) {
   session settling{db};
   settling.execute("BEGIN");
   settle_in(settling, "a");
-  ASSERT_EQ(unblock_in(settling, "=k", seq("a")), 0U) << "b is not blocked yet";
+  ASSERT_EQ(unblock_in(settling, "=k", seq("a"), "a"), 0U) << "b is not blocked yet";
   auto const reply = take("n/2");
   EXPECT_THAT(reply.rows, IsEmpty());
   EXPECT_EQ(reply.noted, 0U) << "a is locked by the settlement";
@@ -148,7 +148,7 @@ TEST_F(PostgresKeyed, I5_ARowIsNotNotedWhileOneOfTwoFinishersIsOpen) {
   session settling{db};
   settling.execute("BEGIN");
   settle_in(settling, "b");  // out of order, as after a lost lease
-  EXPECT_EQ(unblock_in(settling, "=k", seq("b")), 0U);
+  EXPECT_EQ(unblock_in(settling, "=k", seq("b"), "b"), 0U);
   session noting{db};
   EXPECT_EQ(note_in(noting, "{c}"), 0U) << "a, the head, is free to be locked; b is not";
   settling.execute("COMMIT");
@@ -400,7 +400,7 @@ TEST_F(PostgresKeyed, StatementsUseTheIndexOfKeys) {
     auto const all = {look,
                       plan("run", statements.run, "('{=k1}', '{0}', 64)"),
                       plan("note", statements.note, "('{b5,b6}')"),
-                      plan("unblock", statements.unblock, "('{=k1}', '{0}')"),
+                      plan("unblock", statements.unblock, "('{=k1}', '{0}', '{b1}')"),
                       plan("places", statements.places, "('{b5,b6}')"),
                       plan("heal", statements.heal_keys, "('', 100)"),
                       plan("clear", statements.clear_notes, "('', 0, 100)")};
