@@ -26,8 +26,8 @@ inline instant claimable(row_view const& r) noexcept {
   return r.lease_until ? std::max(r.available_at, *r.lease_until) : r.available_at;
 }
 
-// Not due, and only its writer has made it wait. A row that was written or unblocked may be due later than now because a
-// clock was set back or is ahead; hence the minute.
+// Not due, and only its writer has made it wait. A row that was written or unblocked may be due later than now because
+// a clock was set back or is ahead; hence the minute.
 inline bool delayed_by_writer(row_view const& r, instant now) noexcept {
   auto const due = r.available_at - std::chrono::minutes{1};
   return r.status == event_status::created && due > now && due > r.inserted_at && r.locked_by.empty() &&
