@@ -408,6 +408,7 @@ TEST(KafkaOptions, WhatWouldWeakenAPromiseIsRefusedByName) {
 }
 
 TEST(KafkaOptions, WithoutATimeoutASinkKeepsOrder) {
+  if (auto const why = why_no_kafka(); !why.empty()) GTEST_SKIP() << why;
   kafka::options o{.bootstrap_servers = "127.0.0.1:1", .message_timeout = 0ms, .log = nullptr};
   EXPECT_TRUE(kafka::open(o)->keeps_order());
   EXPECT_EQ(kafka::open(o)->patience(), std::chrono::milliseconds::max());
