@@ -18,7 +18,7 @@ constexpr std::size_t usual_queue = 4;
 
 // Makes an INSERT one that may be sent again.
 constexpr std::string_view unless_there = " ON CONFLICT DO NOTHING";
-constexpr std::string_view returning = " RETURNING ";
+constexpr std::string_view answer_follows = " RETURNING ";
 
 }  // namespace
 
@@ -140,7 +140,7 @@ void transaction::state::flush() {
     if (s.answer) {  // a row that is inserted anew gets another number
       s.answer->forget();
       s.answer.reset();
-      s.sql.resize(s.sql.rfind(returning));
+      s.sql.resize(s.sql.rfind(answer_follows));
       s.values.drop_last();
     }
     if (!s.sql.ends_with(unless_there)) s.sql += unless_there;
