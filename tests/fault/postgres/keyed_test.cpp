@@ -412,6 +412,14 @@ TEST_F(PostgresKeyed, StatementsUseTheIndexOfKeys) {
 }
 
 // The index is made beside writers, and again if an attempt was interrupted.
+// A statement on this table that begins so.
+bool waits_for_a_lock(postgres_database& db, std::string const& begin) {
+  return eventually([&] {
+    return db.ask("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '" + begin + "%" + db.schema() +
+                  "%' AND wait_event_type = 'Lock'") != "0";
+  });
+}
+
 TEST_F(PostgresServer, TheIndexOfKeysIsMadeOnATableInUse) {
   static_cast<void>(db.open());
   db.execute("INSERT INTO " + db.table() +
@@ -424,10 +432,7 @@ TEST_F(PostgresServer, TheIndexOfKeysIsMadeOnATableInUse) {
   std::optional<migration> made;
   {
     std::jthread const migrating{[&] { made = postgres::migrate(db.connection(), o); }};
-    ASSERT_TRUE(eventually([&] {
-      return db.ask("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONCURRENTLY%" + db.schema() +
-                    "%' AND wait_event_type = 'Lock'") != "0";
-    }));
+    ASSERT_TRUE(waits_for_a_lock(db, "CREATE INDEX CONCURRENTLY"));
     db.execute("INSERT INTO " + db.table() +
                " (event_id, event_type, payload, available_at, created_at) VALUES ('f', 't', '1', now(), now())");
     writing.execute("COMMIT");
@@ -453,10 +458,7 @@ TEST_F(PostgresServer, WritersDoNotWaitForTheIndexOfKeysOfATableWithoutRows) {
   std::optional<migration> made;
   {
     std::jthread const migrating{[&] { made = postgres::migrate(db.connection(), o); }};
-    ASSERT_TRUE(eventually([&] {
-      return db.ask("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONCURRENTLY%" + db.schema() +
-                    "%' AND wait_event_type = 'Lock'") != "0";
-    }));
+    ASSERT_TRUE(waits_for_a_lock(db, "CREATE INDEX CONCURRENTLY"));
     postgres::connection other{db.connection()};
     other.execute("SET lock_timeout = '1ms'");
     EXPECT_NO_THROW(
@@ -481,15 +483,9 @@ TEST_F(PostgresServer, AnIndexOfKeysThatAnotherSessionIsMakingIsNotDropped) {
       postgres::connection{db.connection()}.execute("CREATE INDEX CONCURRENTLY" +
                                                     definition.substr(std::string{"CREATE INDEX"}.size()));
     }};
-    auto const waiting = [&](char const* what) {
-      return eventually([&] {
-        return db.ask("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '" + std::string{what} + "%" +
-                      db.schema() + "%' AND wait_event_type = 'Lock'") != "0";
-      });
-    };
-    EXPECT_TRUE(waiting("CREATE INDEX CONCURRENTLY"));
+    EXPECT_TRUE(waits_for_a_lock(db, "CREATE INDEX CONCURRENTLY"));
     std::jthread const migrating{[&] { made = postgres::migrate(db.connection(), o); }};
-    EXPECT_TRUE(waiting("LOCK TABLE"));
+    EXPECT_TRUE(waits_for_a_lock(db, "LOCK TABLE"));
     writing.execute("COMMIT");
   }
   EXPECT_EQ(made->change, migration::kind::nothing) << "it was there in the end";
