@@ -56,6 +56,14 @@ void retrying(F&& f) {
   }
 }
 
+// If this fails too, the next statement on the connection says so.
+void roll_back(connection& c, std::string_view rollback) noexcept {
+  try {
+    if (c.in_transaction()) c.execute(rollback);
+  } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch)
+  }
+}
+
 optional_text or_nothing(std::string const& s) { return s.empty() ? optional_text{} : optional_text{s}; }
 
 // The group of each settlement: its outcome and, if it goes with many others of the same claim, their token.
@@ -312,8 +320,8 @@ std::size_t set_store::try_to_leave(connection& c, std::span<std::string const> 
   try {
     return send_leave(c, ids);
   } catch (error const& e) {
+    roll_back(c, statements().rollback);
     if (e.transient()) return 0;
-    c.execute(statements().rollback);
     if (ids.size() == 1) reply.refused.push_back({ids.front(), {}, e.what()});
   }
   std::size_t left = 0;
