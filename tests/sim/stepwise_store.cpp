@@ -357,15 +357,20 @@ bool stepwise_store::settle_one(session& s, seq_t seq, settlement const& item) {
   return true;
 }
 
-std::vector<stepwise_store::seq_t> stepwise_store::next_blocked(rows const& seen,
-                                                                std::map<std::string, seq_t> const& left) const {
+// Of each key, the first blocked row behind the lowest that was settled, if no row in line stands between it and the
+// settled row before it.
+std::vector<stepwise_store::seq_t> stepwise_store::next_blocked(rows const& seen, settled_rows const& settled) const {
   std::vector<row_view const*> found;
-  for (auto const& [key, lowest] : left) {
-    for (auto const* const row : line(seen, key)) {
-      if (row->seq <= lowest) continue;
-      if (row->blocked == true) found.push_back(row);
-      break;
-    }
+  for (auto const& [key, seqs] : settled) {
+    auto const in_order = line(seen, key);
+    auto const waits = [&](row_view const* row) {
+      return row->seq > *seqs.begin() && row->blocked == true && pending(*row);
+    };
+    auto const next = std::ranges::find_if(in_order, waits);
+    if (next == in_order.end()) continue;
+    auto const before = *std::prev(seqs.lower_bound((*next)->seq));
+    bool const stands_behind = next != in_order.begin() && (*std::prev(next))->seq >= before;
+    if (!stands_behind) found.push_back(*next);
   }
   std::ranges::sort(found, {}, [](row_view const* row) { return row->event.id(); });
   std::vector<seq_t> seqs;
@@ -401,18 +406,18 @@ stepwise_store::step stepwise_store::settle(std::vector<settlement> items, told<
       if (++leaving_[key] == 2) world_.note("two finishers of one key");
     }
     co_await statement(s);
-    std::map<std::string, seq_t> left;
+    settled_rows settled;
+    for (auto const& item : items) {
+      if (!item.key.empty()) settled[item.key].insert(item.seq);
+    }
     for (auto const& [id, i] : by_id) {
       auto const seq = seq_of(id);
       if (!seq) continue;
       co_await lock_of{s, *seq};
       reply.applied[i] = settle_one(s, *seq, items[i]);
-      if (!reply.applied[i] || items[i].key.empty()) continue;
-      auto const [lowest, first] = left.emplace(items[i].key, items[i].seq);
-      if (!first) lowest->second = std::min(lowest->second, items[i].seq);
     }
     co_await statement(s);
-    auto const blocked = next_blocked(view(s), left);  // a newer snapshot
+    auto const blocked = next_blocked(view(s), settled);  // a newer snapshot
     co_await statement(s);
     for (auto const seq : blocked) {
       co_await lock_of{s, seq};
@@ -483,7 +488,7 @@ stepwise_store::step stepwise_store::discard(std::string id, std::shared_ptr<voi
       row.blocked.reset();
       s.changed.insert_or_assign(*seq, row);
       co_await statement(s);
-      auto const blocked = next_blocked(view(s), {{key, *seq}});
+      auto const blocked = next_blocked(view(s), {{key, {*seq}}});
       co_await statement(s);
       for (auto const next : blocked) {
         co_await lock_of{s, next};

@@ -34,6 +34,7 @@ class stepwise_store {
  public:
   using seq_t = std::int64_t;
   using rows = std::map<seq_t, row_view>;
+  using settled_rows = std::map<std::string, std::set<seq_t>>;  ///< Of each key.
 
   /// Is called when the request has ended; without a value, it failed and had no effect.
   template <class Reply>
@@ -88,7 +89,7 @@ class stepwise_store {
             claim_reply& reply);
   [[nodiscard]] std::vector<noting> to_note(rows const& seen, std::vector<seq_t> const& chosen) const;
   std::size_t note(session& s, std::vector<noting> const& pairs);
-  [[nodiscard]] std::vector<seq_t> next_blocked(rows const& seen, std::map<std::string, seq_t> const& left) const;
+  [[nodiscard]] std::vector<seq_t> next_blocked(rows const& seen, settled_rows const& settled) const;
   bool settle_one(session& s, seq_t seq, settlement const& item);
   void unblock(session& s, seq_t seq);
 
