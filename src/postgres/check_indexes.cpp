@@ -14,7 +14,7 @@ using spi::check;
 std::vector<std::string_view> suffixes(checked const& on) {
   std::vector<std::string_view> all{"_ready", "_ended", "_dead"};
   if (on.d.any("SELECT 1 FROM " + on.named("outbox_meta") + " WHERE name = 'keyed' AND value = '1'")) {
-    all.push_back(key_index);
+    all.insert(all.end(), std::begin(key_indexes), std::end(key_indexes));
   }
   return all;
 }

@@ -226,6 +226,13 @@ std::optional<bool> index_is_valid(sql::connection& c, std::string const& table,
       {std::string_view{on}, std::string_view{name}});
 }
 
+std::string_view missing_key_index(sql::connection& c, std::string const& table, std::string const& schema) {
+  for (auto const suffix : key_indexes) {
+    if (index_is_valid(c, table, schema, suffix) != true) return suffix;
+  }
+  return {};
+}
+
 std::string table_id_sql(std::string const& meta) {
   return "SELECT value || '/' || (SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || tableoid "
          "FROM " +
@@ -300,7 +307,7 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
       report.change = migration::kind::upgraded;
     }
     if (version == 1 || version == sql::schema_version) drop_old_index(c, o, schema, report);
-    if (o.keyed && add_key_index(c, o, schema) && report.change == migration::kind::nothing) {
+    if (o.keyed && add_key_indexes(c, o, schema) && report.change == migration::kind::nothing) {
       report.change = migration::kind::indexed;
     }
     return report;

@@ -25,6 +25,8 @@ extern std::string_view const keyed_sql;
 /// What is behind the name of the table in the name of an index that not every table has.
 inline constexpr std::string_view order_index = "_in_order";
 inline constexpr std::string_view key_index = "_keyed";
+inline constexpr std::string_view blocked_index = "_blocked";
+inline constexpr std::string_view key_indexes[] = {key_index, blocked_index};
 
 /// The schema that `o` names, or the connection's current one. It is the first question on a connection, so it has a
 /// time limit: a pooler may have no server to give. Throws `error` (invalid_option) if the schema does not exist.
@@ -41,6 +43,10 @@ migration migrate_connection(PGconn* c, options const& o, std::string const& sch
 /// invalid one.
 [[nodiscard]] std::optional<bool> index_is_valid(sql::connection& c, std::string const& table,
                                                  std::string const& schema, std::string_view suffix);
+
+/// Which of `key_indexes` the table does not have, or has in a state that is not valid: the first of them, else empty.
+[[nodiscard]] std::string_view missing_key_index(sql::connection& c, std::string const& table,
+                                                 std::string const& schema);
 
 /// The statement that asks for the identity of the table whose companion is `meta`: the value that was drawn when it
 /// was created, the number of the database and the number of the companion, because database and schema may be copies.

@@ -2,7 +2,6 @@
 #include <outbox/error.hpp>
 #include <outbox/postgres.hpp>
 #include <outbox/spi/claim_filter.hpp>
-#include <unordered_set>
 
 #include "core/base/log_book.hpp"
 #include "core/base/pool.hpp"
@@ -133,8 +132,6 @@ class postgres_store final : public sql::set_store {
   void look(driver& d, spi::claim_request const& request, std::size_t window, sql::row_chooser& choose, bool in_turn);
   [[nodiscard]] statement note_of(std::span<std::string const> ids) const;
   [[nodiscard]] statement unblock_of(sql::left_rows const& left) const;
-  std::size_t unblock_behind_each(sql::connection& c, std::span<sql::settle_group const> groups,
-                                  sql::left_rows const& left, std::vector<bool> const& applied);
   void warn(std::string const& text) const noexcept;
 
   array_statements arrays_;
@@ -296,7 +293,7 @@ std::size_t postgres_store::send_leave(sql::connection& c, std::span<std::string
 }
 
 statement postgres_store::unblock_of(sql::left_rows const& left) const {
-  return make(arrays_.unblock, {text_array{left.key}, integer_array{left.seq}, text_array{left.id}});
+  return make(arrays_.unblock, {text_array{left.key}, integer_array{left.seq}});
 }
 
 void postgres_store::send_places(sql::connection& c, std::span<std::string const> ids,
@@ -331,29 +328,30 @@ bool postgres_store::send_clear_notes(sql::connection& c, sql::line_position& af
 }
 
 void postgres_store::prepare_for_keys() {
-  bool there = false, counts_bytes = false;
+  std::string_view missing;
+  bool counts_bytes = false;
   with_reader([&](sql::connection& c) {
     counts_bytes = c.ask<std::string>("SELECT current_setting('server_encoding')") == "SQL_ASCII";
-    there = index_is_valid(c, identity_.table, identity_.schema, key_index).value_or(false);
+    missing = missing_key_index(c, identity_.table, identity_.schema);
   });
   if (counts_bytes) {
     throw error{errc::unsupported,
                 "a keyed node needs to know how many characters a key has, and the server does not: the encoding of "
                 "this database is SQL_ASCII"};
   }
-  if (there) return;
+  if (missing.empty()) return;
   if (!may_migrate_) {
     throw error{errc::store_failure,
                 "table '" + identity_.table + "' in schema '" + identity_.schema + "' has no valid index " +
-                    identity_.table +
-                    "_keyed, which a keyed node needs: call outbox::postgres::migrate() with .keyed = true, or run "
+                    identity_.table + std::string{missing} +
+                    ", which a keyed node needs: call outbox::postgres::migrate() with .keyed = true, or run "
                     "schema/postgres/keyed.sql"};
   }
   auto const conn = connector_.open(timeout_);
   options o;
   o.table = identity_.table;
   o.timeout = timeout_;
-  add_key_index(conn.get(), o, identity_.schema);
+  add_key_indexes(conn.get(), o, identity_.schema);
 }
 
 // One statement per group, all in one round trip.
@@ -364,9 +362,7 @@ void postgres_store::send_settle(sql::connection& c, std::span<sql::settle_group
   std::vector<statement> all;
   if (several) all.push_back(make(statements().begin, {}));
   for (auto const& g : groups) all.push_back(settle_statement(arrays_, g));
-  if (unblocks) {
-    all.push_back(unblock_of(left));
-  }
+  if (unblocks) all.push_back(unblock_of(left));
   if (several) all.push_back(make(statements().commit, {}));
   auto const answers = own(c).send_or_throw(all);
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -375,35 +371,7 @@ void postgres_store::send_settle(sql::connection& c, std::span<sql::settle_group
       return true;
     });
   }
-  if (!unblocks) return;
-  reply.unblocked = static_cast<std::size_t>(result_rows{answers[groups.size() + 1].get()}.changed());
-  reply.unblocked += unblock_behind_each(c, groups, left, reply.applied);
-}
-
-// A settlement of a key was lost, so its row may be in line between others that have left it: behind each of those a
-// row may wait. The settlement itself is committed, so nothing here makes it fail; what is missed, healing finds.
-std::size_t postgres_store::unblock_behind_each(sql::connection& c, std::span<sql::settle_group const> groups,
-                                                sql::left_rows const& left, std::vector<bool> const& applied) {
-  if (std::ranges::find(applied, false) == applied.end()) return 0;
-  std::unordered_set<std::string_view> here;
-  for (auto const& g : groups) {
-    for (std::size_t i = 0; i < g.id.size(); ++i) {
-      if (applied[g.indexes[i]]) here.insert(*g.id[i]);
-    }
-  }
-  std::unordered_set<std::string_view> keys;
-  for (std::size_t i = 0; i < left.id.size(); ++i) {
-    if (!here.contains(*left.id[i])) keys.insert(*left.key[i]);
-  }
-  std::size_t rows = 0;
-  for (std::size_t i = 0; i < left.id.size(); ++i) {
-    if (!keys.contains(*left.key[i]) || !here.contains(*left.id[i])) continue;
-    auto const one = unblock_of({.key = {left.key[i]}, .id = {left.id[i]}, .seq = {left.seq[i]}});
-    auto const answer = own(c).send(std::span{&one, 1});
-    if (answer.failure) return rows;
-    rows += static_cast<std::size_t>(result_rows{answer.results.front().get()}.changed());
-  }
-  return rows;
+  if (unblocks) reply.unblocked = static_cast<std::size_t>(result_rows{answers[groups.size() + 1].get()}.changed());
 }
 
 void postgres_store::send_renew(sql::connection& c, std::span<optional_text const> ids,

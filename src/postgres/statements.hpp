@@ -100,7 +100,7 @@ struct array_statements {
   std::string places;       ///< ids -> number from 1, seq, the row before it
   std::string heal_keys;    ///< behind this key, number of keys -> healed rows, the last key; NULL behind the last one
   std::string clear_notes;  ///< key, seq, limit -> the last row's
-  std::string unblock;      ///< keys, seqs, ids of rows that were settled
+  std::string unblock;      ///< keys, seqs of rows that were settled
 
   std::string exists;  ///< ids, tokens -> the ids and tokens of the rows that exist
   std::string now;     ///< -> the server's time

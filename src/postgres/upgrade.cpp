@@ -161,20 +161,25 @@ void upgrade(PGconn* c, options const& o, std::string const& schema) {
   run(c, "RESET statement_timeout");
 }
 
-bool add_key_index(PGconn* c, options const& o, std::string const& schema) {
+bool add_key_indexes(PGconn* c, options const& o, std::string const& schema) {
   driver d{c, prepared::once};
-  if (index_is_valid(d, o.table, schema, key_index) == true) return false;
+  auto const missing = missing_key_index(d, o.table, schema);
+  if (missing.empty()) return false;
   if (behind_pooler(c, o.timeout)) {
-    sql::refuse("table '" + o.table + "' in schema '" + schema + "' has no index " + o.table +
-                "_keyed, and a pooler stands before the server: call outbox::postgres::migrate() with .keyed = true on "
-                "a direct connection, because making the index needs one session");
+    sql::refuse("table '" + o.table + "' in schema '" + schema + "' has no index " + o.table + std::string{missing} +
+                ", and a pooler stands before the server: call outbox::postgres::migrate() with .keyed = true on a "
+                "direct connection, because making the index needs one session");
   }
   upgrade_lock const lock{d, schema + "." + o.table};
-  upgrade_steps steps{c, o, schema, "add index " + o.table + "_keyed to"};
   run(c, "SET statement_timeout = 0");
-  constexpr std::string_view create = "CREATE INDEX";
-  auto const text = keyed_sql.substr(keyed_sql.find("\nCREATE INDEX") + 1);
-  bool const made = steps.add_index(key_index, text, create, /*concurrently=*/!steps.is_empty());
+  bool made = false;
+  for (auto const suffix : key_indexes) {
+    upgrade_steps steps{c, o, schema, "add index " + o.table + std::string{suffix} + " to"};
+    constexpr std::string_view create = "CREATE INDEX";
+    auto const begin = std::string{create} + " outbox_event" + std::string{suffix} + " ";
+    auto const text = keyed_sql.substr(keyed_sql.find(begin));
+    if (steps.add_index(suffix, text, create, /*concurrently=*/!steps.is_empty())) made = true;
+  }
   run(c, "RESET statement_timeout");
   return made;
 }

@@ -13,8 +13,8 @@ namespace outbox::inline v0::postgres {
 /// `error`.
 void upgrade(PGconn* c, options const& o, std::string const& schema);
 
-/// Adds the index of schema/postgres/keyed.sql, in the same way. Returns false if the table has it.
-bool add_key_index(PGconn* c, options const& o, std::string const& schema);
+/// Adds the indexes of schema/postgres/keyed.sql, in the same way. Returns false if the table has them.
+bool add_key_indexes(PGconn* c, options const& o, std::string const& schema);
 
 /// The name of an index where a statement needs its schema: it is where its table is.
 [[nodiscard]] std::string quoted_index(std::string const& schema, std::string const& index);

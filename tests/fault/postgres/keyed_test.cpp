@@ -64,9 +64,8 @@ class PostgresKeyed : public PostgresServer {
   void settle_in(session& s, std::string const& id) {
     s.execute("UPDATE " + db.table() + " SET status = 1, locked_by = NULL, lease_until = NULL WHERE event_id = $1", id);
   }
-  std::size_t unblock_in(session& s, std::string const& key, std::string const& seq, std::string const& id) {
-    auto const sql = statements.unblock + " RETURNING event_id";
-    return s.ask(sql, "{\"" + key + "\"}", "{" + seq + "}", "{" + id + "}").size();
+  std::size_t unblock_in(session& s, std::string const& key, std::string const& seq) {
+    return s.ask(statements.unblock + " RETURNING event_id", "{\"" + key + "\"}", "{" + seq + "}").size();
   }
   std::string seq(char const* id) { return db.ask("SELECT seq::text FROM " + db.table() + " WHERE event_id = $1", id); }
   std::size_t note_in(session& s, std::string const& ids_text) {
@@ -109,7 +108,7 @@ TEST_F(PostgresKeyed, I5_ARowIsNotNotedWhileTheSettlementOfTheRowBeforeIsOpen) {
   session settling{db};
   settling.execute("BEGIN");
   settle_in(settling, "a");
-  ASSERT_EQ(unblock_in(settling, "=k", seq("a"), "a"), 0U) << "b is not blocked yet";
+  ASSERT_EQ(unblock_in(settling, "=k", seq("a")), 0U) << "b is not blocked yet";
   auto const reply = take("n/2");
   EXPECT_THAT(reply.rows, IsEmpty());
   EXPECT_EQ(reply.noted, 0U) << "a is locked by the settlement";
@@ -148,7 +147,7 @@ TEST_F(PostgresKeyed, I5_ARowIsNotNotedWhileOneOfTwoFinishersIsOpen) {
   session settling{db};
   settling.execute("BEGIN");
   settle_in(settling, "b");  // out of order, as after a lost lease
-  EXPECT_EQ(unblock_in(settling, "=k", seq("b"), "b"), 0U);
+  EXPECT_EQ(unblock_in(settling, "=k", seq("b")), 0U);
   session noting{db};
   EXPECT_EQ(note_in(noting, "{c}"), 0U) << "a, the head, is free to be locked; b is not";
   settling.execute("COMMIT");
@@ -397,10 +396,12 @@ TEST_F(PostgresKeyed, StatementsUseTheIndexOfKeys) {
     auto const look = plan("look", statements.due_in_keys, "(51, 0, 0, '{}', '{}', 0, NULL, '{}', NULL)");
     EXPECT_THAT(look, HasSubstr("outbox_event_ready"));
     EXPECT_THAT(look, ::testing::Not(HasSubstr("\"Sort\"")));
+    auto const unblock = plan("unblock", statements.unblock, "('{=k1}', '{0}')");
+    EXPECT_THAT(unblock, HasSubstr("outbox_event_blocked"));
     auto const all = {look,
+                      unblock,
                       plan("run", statements.run, "('{=k1}', '{0}', 64)"),
                       plan("note", statements.note, "('{b5,b6}')"),
-                      plan("unblock", statements.unblock, "('{=k1}', '{0}', '{b1}')"),
                       plan("places", statements.places, "('{b5,b6}')"),
                       plan("heal", statements.heal_keys, "('', 100)"),
                       plan("clear", statements.clear_notes, "('', 0, 100)")};
@@ -409,6 +410,40 @@ TEST_F(PostgresKeyed, StatementsUseTheIndexOfKeys) {
       EXPECT_THAT(p, ::testing::Not(HasSubstr("Seq Scan")));
     }
   }
+}
+
+// A node plans its statements when it starts, perhaps while nothing waits. They are used when a hundred thousand rows
+// do.
+TEST_F(PostgresKeyed, PlansThatAreMadeWhileNothingWaitsReadNoWholeIndex) {
+  db.execute(
+      "INSERT INTO " + db.table() +
+      " (event_id, event_type, payload, status, available_at, created_at, done_at, ordering_key, blocked) SELECT "
+      "'d' || i, 't', '1', 1, now(), now(), now(), 'k' || i % 100, false FROM generate_series(1, 100000) i");
+  put("k1", {"a", "b"});
+  db.execute("ANALYZE " + db.table());
+  db.execute("SET plan_cache_mode = force_generic_plan");
+  for (auto const setting : postgres::plan_settings) db.execute("SET " + std::string{setting});
+  auto const expect_conditions = [&](std::string const& name, std::string const& sql, std::string const& parameters) {
+    db.execute("PREPARE " + name + " AS " + sql);
+    auto const plan = db.lines("EXPLAIN EXECUTE " + name + parameters);
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+      EXPECT_THAT(plan[i], ::testing::Not(HasSubstr("Seq Scan on outbox_event"))) << name;
+      EXPECT_THAT(plan[i], ::testing::Not(HasSubstr("Hash Anti Join"))) << name;
+      if (plan[i].find("using outbox_event_") == std::string::npos) continue;
+      ASSERT_LT(i + 1, plan.size()) << name;
+      EXPECT_THAT(plan[i + 1], HasSubstr("Index Cond")) << name << ": " << plan[i];
+    }
+  };
+  auto const shared = postgres::shared_statements({.schema = db.schema()});
+  expect_conditions("unblock", statements.unblock, "('{=k1}', '{0}')");
+  expect_conditions("run", statements.run, "('{=k1}', '{0}', 64)");
+  expect_conditions("note", statements.note, "('{a,b}')");
+  expect_conditions("leave", statements.leave, "('{a,b}')");
+  expect_conditions("places", statements.places, "('{a,b}')");
+  expect_conditions("heal", statements.heal_keys, "('', 100)");
+  expect_conditions("clear", statements.clear_notes, "('', 0, 100)");
+  expect_conditions("discard", shared.unblock_next, "(0, '=k1', 0, 'a')");
+  expect_conditions("discarded", shared.leave_line, "('a')");
 }
 
 // The index is made beside writers, and again if an attempt was interrupted.
@@ -439,9 +474,27 @@ TEST_F(PostgresServer, TheIndexOfKeysIsMadeOnATableInUse) {
   }
   EXPECT_EQ(made->change, migration::kind::indexed);
   EXPECT_EQ(postgres::migrate(db.connection(), o).change, migration::kind::nothing);
-  db.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = '" + db.table("outbox_event_keyed") +
-             "'::regclass");
-  EXPECT_EQ(postgres::migrate(db.connection(), o).change, migration::kind::indexed);
+  for (auto const* const index : {"outbox_event_keyed", "outbox_event_blocked"}) {
+    db.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = '" + db.table(index) + "'::regclass");
+    EXPECT_EQ(postgres::migrate(db.connection(), o).change, migration::kind::indexed) << index;
+    EXPECT_EQ(postgres::migrate(db.connection(), o).change, migration::kind::nothing) << index;
+  }
+}
+
+TEST_F(PostgresServer, ANodeThatMayNotMigrateNamesTheIndexOfKeysThatIsMissing) {
+  auto o = db.options();
+  o.keyed = true;
+  static_cast<void>(postgres::migrate(db.connection(), o));
+  o.keyed = false;
+  o.migrate = false;
+  auto const table = postgres::open(db.connection(), o);
+  for (auto const* const index : {"outbox_event_blocked", "outbox_event_keyed"}) {  // the first of them is named
+    db.execute("DROP INDEX " + db.table(index));
+    auto const e = thrown_by([&] { table->backend().set_keyed(true); });
+    ASSERT_EQ(e.code(), errc::store_failure);
+    EXPECT_THAT(e.what(), HasSubstr(std::string{"no valid index "} + index + ","))
+        << "the migration needs a role that may";
+  }
 }
 
 // It is in use all the same: its first writer has not committed yet.
