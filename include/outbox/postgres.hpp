@@ -69,9 +69,9 @@ struct options {
   /// about 70 bytes to the server's log. Writers wait while the index is made. Default false.
   bool ordered = false;
 
-  /// True: `open()` with `migrate` adds the index that `keyed` nodes need, by key and `seq`; it does not mark the
-  /// table. Writers go on while the index is made. A keyed node that starts adds it too. With it every write and every
-  /// settlement changes one more index. Default false.
+  /// True: `open()` with `migrate` adds the indexes that `keyed` nodes need, by key and `seq`; it does not mark the
+  /// table. Writers go on while they are made. A keyed node that starts adds them too. With them every write and every
+  /// settlement changes one more index; the second one has only rows that wait for another row. Default false.
   bool keyed = false;
 
   /// True: NOTIFY wakes nodes in other processes when events without an owner were committed. False: the nodes find
