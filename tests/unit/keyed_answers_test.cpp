@@ -268,6 +268,120 @@ TEST_F(KeyedAnswers, I5_ALostSettlementRepeatsWhatRunsBehindIt) {
   EXPECT_THAT(rest(), ElementsAre("b", "c"));
 }
 
+// Workers call the listeners here, and look between an answer and what the engine is told of it.
+
+TEST_F(KeyedAnswers, I5_NothingBeginsBehindAnEventThatWasRefusedInTheCall) {
+  claim("k", {"a", "b", "c"}, "refusing");
+  EXPECT_EQ(n.work(), "a");
+  EXPECT_EQ(begin(), "") << "another worker, before the answer is taken";
+  ASSERT_TRUE(n.core->take_answer());
+  EXPECT_EQ(begin(), "");
+  settle_all();
+  EXPECT_EQ(db.row("a").last_error, "the queue is full");
+  for (auto const* id : {"b", "c"}) EXPECT_TRUE(free(id)) << id;
+  EXPECT_THAT(rest(), ElementsAre("a", "b", "c"));
+}
+
+TEST_F(KeyedAnswers, I5_NothingBeginsBehindAnEventWhoseCompletionWasDroppedInTheCall) {
+  claim("k", {"a", "b"}, "other.producer");
+  EXPECT_EQ(n.work(), "a");
+  EXPECT_EQ(begin(), "");
+  ASSERT_TRUE(n.core->take_answer());
+  EXPECT_EQ(begin(), "");
+  EXPECT_THAT(rest(), ElementsAre("a", "b"));
+}
+
+TEST_F(KeyedAnswers, I5_WhatIsQueuedWaitsAgainWhenTheOneBeforeItIsRefused) {
+  claim("k", {"a", "b"}, "kept");
+  EXPECT_EQ(n.work(), "a");
+  EXPECT_EQ(n.look([](engine& e) { return e.cold_depth(); }), 1U) << "b is next";
+  answers[0](failed{"no"});
+  EXPECT_EQ(begin(), "");
+  ASSERT_TRUE(n.core->take_answer());
+  EXPECT_EQ(begin(), "");
+  settle_all();
+  EXPECT_TRUE(free("b"));
+  EXPECT_EQ(db.row("b").attempts, 0);
+  EXPECT_THAT(rest(), ElementsAre("a", "b"));
+}
+
+TEST_F(KeyedAnswers, I5_AnEventThatIsDoneLetsTheNextBeginBeforeItsAnswerIsTaken) {
+  claim("k", {"a", "b"}, "kept");
+  EXPECT_EQ(n.work(), "a");
+  answers[0](done);
+  EXPECT_EQ(n.work(), "b");
+  answers[1](done);
+  while (n.core->take_answer()) {
+  }
+  settle_all();
+  EXPECT_TRUE(empty());
+}
+
+TEST_F(KeyedAnswers, I5_ARefusalInTheMiddleHoldsUpThoseBehindItAndNotTheOneBefore) {
+  claim("k", {"a", "b", "c", "d"}, "kept");
+  for (auto const* id : {"a", "b", "c"}) EXPECT_EQ(n.work(), id);
+  answers[1](failed{"no"});
+  EXPECT_EQ(begin(), "") << "d stands behind b";
+  answers[0](done);
+  EXPECT_EQ(begin(), "");
+  answers[2](done);
+  while (n.core->take_answer()) {
+  }
+  settle_all();
+  EXPECT_EQ(status("a"), event_status::delivered);
+  EXPECT_EQ(status("b"), event_status::retry);
+  EXPECT_NE(status("c"), event_status::delivered) << "it is repeated behind b";
+  EXPECT_THAT(rest(), ElementsAre("b", "c", "d"));
+}
+
+TEST_F(KeyedAnswers, I5_ABirthDoesNotBeginBehindAnEventThatWasRefused) {
+  n.commit("a", {.ordering_key = "k"}, "kept");
+  EXPECT_EQ(n.work(), "a");
+  answers[0](failed{"no"});
+  n.commit("b", {.ordering_key = "k"}, "kept");
+  EXPECT_EQ(begin(), "");
+  ASSERT_TRUE(n.core->take_answer());
+  EXPECT_EQ(begin(), "");
+  EXPECT_THAT(rest(), ElementsAre("a", "b"));
+}
+
+TEST_F(KeyedAnswers, AnAnswerInTheCallAfterItsTimeoutFreesTheWorkerOnce) {
+  claim("k", {"a"}, "kept");
+  auto const t = n.start();
+  ASSERT_TRUE(t);
+  n.advance(6min);
+  n.renew();
+  EXPECT_EQ(n.counters().timed_out, 1U);
+  EXPECT_FALSE(n.look([](engine& e) { return e.drained(); })) << "its worker has not returned";
+  n.look([&](engine& e) {
+    e.answer_arrived(*t, false);
+    e.detach(*t, n.now());
+    e.finish(*t, {failed{"no"}, {}}, n.now());
+  });
+  EXPECT_TRUE(n.look([](engine& e) { return e.drained(); }));
+  EXPECT_EQ(n.counters().late_results, 1U);
+  EXPECT_THAT(rest(), ElementsAre("a"));
+}
+
+class KeyedAnswersSkip : public keyed_fixture {
+ protected:
+  KeyedAnswersSkip() : keyed_fixture{outbox::v0::on_dead::skip} {}
+};
+
+TEST_F(KeyedAnswersSkip, I5_TheNextBeginsWhenTheRefusalOfADeadEventIsDurable) {
+  claim("k", {"a", "b"}, "kept");
+  EXPECT_EQ(n.work(), "a");
+  answers[0](dead{"too large"});
+  EXPECT_EQ(begin(), "");
+  ASSERT_TRUE(n.core->take_answer());
+  EXPECT_EQ(begin(), "") << "a crash would bring a back behind b";
+  settle_all();
+  EXPECT_EQ(begin(), "b");
+  end("b");
+  EXPECT_THAT(rest(), IsEmpty());
+  EXPECT_EQ(n.counters().chains_broken, 0U);
+}
+
 TEST_F(KeyedAnswers, I5_BirthsGoToAProducerOneRightBehindTheOther) {
   n.commit("a", {.ordering_key = "k"}, "producer");
   ASSERT_EQ(begin(), "a");

@@ -130,7 +130,7 @@ class keyed_fixture : public ::testing::Test {
   [[nodiscard]] event_status status(std::string const& id) { return db.row(id).status; }
   [[nodiscard]] bool free(std::string const& id) { return db.row(id).locked_by.empty(); }
 
-  static std::unique_ptr<detail::routes> routes() {
+  std::unique_ptr<detail::routes> routes() {
     listeners l;
     auto const nothing = [](delivery const&) {};
     auto const all_done = [](std::span<delivery const> batch) { return std::vector<result>(batch.size(), done); };
@@ -140,6 +140,8 @@ class keyed_fixture : public ::testing::Test {
     l.on("few", nothing, {.max_in_flight = 1});
     l.on("producer", [](delivery const&, completion) {}, {.timeout = 1s, .keeps_order = true});
     l.on("other.producer", [](delivery const&, completion) {}, {.keeps_order = true});
+    l.on("refusing", [](delivery const&, completion c) { c(defer{1s, "the queue is full"}); }, {.keeps_order = true});
+    l.on("kept", [this](delivery const&, completion c) { answers.push_back(std::move(c)); }, {.keeps_order = true});
     l.on_batch("batch", all_done, {.max_batch = 3});
     l.on_batch("stream", all_done, {.max_batch = 3, .keeps_order = true});
     return l.release();
@@ -147,6 +149,7 @@ class keyed_fixture : public ::testing::Test {
 
   outbox::v0::on_dead dead_rule;
   std::size_t cold_slots;
+  std::vector<completion> answers;  ///< Of events of type "kept" whose listener was really called.
   table db;
   std::shared_ptr<odd_store> odd;
   stepper n{db, "n", [this](node_settings& s) {

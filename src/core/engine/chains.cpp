@@ -154,7 +154,7 @@ bool engine::lets_next_begin(ticket const& t) const noexcept {
 // A listener that keeps the order itself has taken `ahead`, and may have `t` too.
 bool engine::has_been_taken(ticket const& ahead, ticket const& t) noexcept {
   return ahead.stage == stage::running && ahead.route != nullptr && ahead.route == t.route &&
-         ahead.route->options.keeps_order && ahead.call.phase != listener_call::phase::on_worker;
+         ahead.route->options.keeps_order && ahead.call.phase != listener_call::phase::on_worker && !ahead.call.refused;
 }
 
 // Of such a listener, a later event may have been answered before an earlier one was.
@@ -200,18 +200,22 @@ void engine::start_beside(ticket const& t, steady_time now) noexcept {
   if (next != nullptr && next->stage == stage::waiting && is_next(*next)) enqueue(*next, now);
 }
 
+// Of a listener that keeps the order itself, the next ones may be queued: they wait again.
+void engine::hold_up_queued(ticket const& t) noexcept {
+  for (ticket* n = t.behind; n != nullptr; n = n->behind) {
+    if (n->stage != stage::queued) continue;
+    n->limit = steady_time::max();
+    move_to(*n, stage::waiting);
+  }
+}
+
 // The listener has answered. The next event begins at once, not when this one is durable: after a crash the key is
 // repeated from some point on, in order.
 void engine::follow_up(ticket& t, steady_time now) {
   bool const goes_on = has_bug(planted_bug::chain_goes_on_after_a_failure);
   if (!leaves_line(t) && !goes_on) return break_chain(t);
   if (t.settlement.outcome == outcome::delivered || goes_on) return pass(t, now);
-  // Of a listener that keeps the order itself, the next ones may be queued.
-  for (ticket* n = t.behind; n != nullptr; n = n->behind) {
-    if (n->stage != stage::queued) continue;
-    n->limit = steady_time::max();
-    move_to(*n, stage::waiting);
-  }
+  hold_up_queued(t);
 }
 
 // The event has left the line: what is behind it may begin.

@@ -106,7 +106,7 @@ class engine {
   [[nodiscard]] assignment start_next(steady_time now);
   void finish(ticket& t, call_result v, steady_time now);
   void detach(ticket& t, steady_time now);                    ///< The listener's function returned without a result.
-  void answer_arrived(ticket& t) noexcept;                    ///< Its completion was called.
+  void answer_arrived(ticket& t, bool is_done) noexcept;      ///< Its completion was called. `detach` comes after it.
   void remember(ticket& t, std::string&& progress) noexcept;  ///< Keeps what a running call has done so far.
 
   // Pauses. What was read before a newer reading was set is out of date.
@@ -224,6 +224,7 @@ class engine {
   void pass(ticket& t, steady_time now);
   void start_from(ticket* next, steady_time now) noexcept;
   void start_beside(ticket const& t, steady_time now) noexcept;
+  void hold_up_queued(ticket const& t) noexcept;
   void break_chain(ticket& t, bool repeat = true) noexcept;
   static void put_back(ticket& t);
   void give_back_alone(ticket& t) noexcept;

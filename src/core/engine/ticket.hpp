@@ -28,13 +28,15 @@ using ticket_list = std::list<ticket_ptr>;
 /// The call of a ticket's listener, from `running` on. A call outlives the stage if it times out.
 struct listener_call {
   /// none ─▶ on_worker ─▶ none (the function returned a result) or waiting (it has a completion) ─▶ answered (the
-  /// completion was called, and the result waits for a worker).
+  /// completion was called, and the result waits for a worker). A completion that was called before the function
+  /// returned leads from on_worker to answered.
   enum class phase { none, on_worker, waiting, answered };
 
   core::listener_call::phase phase = phase::none;
   bool leads = false;       ///< It stands for its worker. The other events of a batch do not.
   bool counted = false;     ///< It counts against the limit of its route. Only between begin and end of a call.
   bool timed_out = false;   ///< It outlived its limit, so its result will be ignored. The ticket is finished or gone.
+  bool refused = false;     ///< It is answered, and not with done: nothing behind it in its chain may begin.
   bool stop_asked = false;  ///< `stop` was requested, or will be when the lock is released.
   steady_time began{};      ///< When a worker took it.
   std::stop_source stop{std::nostopstate};

@@ -144,7 +144,7 @@ void engine::worker_returned(ticket const& t) noexcept {
 }
 
 void engine::detach(ticket& t, steady_time now) {
-  t.call.phase = listener_call::phase::waiting;
+  if (t.call.phase == listener_call::phase::on_worker) t.call.phase = listener_call::phase::waiting;
   if (!t.call.timed_out) {
     if (t.chain && t.stage == stage::running && t.route->options.keeps_order) start_beside(t, now);
     return;
@@ -153,7 +153,14 @@ void engine::detach(ticket& t, steady_time now) {
   worker_returned(t);
 }
 
-void engine::answer_arrived(ticket& t) noexcept { t.call.phase = listener_call::phase::answered; }
+// The answer is told to the engine in a moment, by a worker. Until then nothing may begin behind an event that was not
+// delivered.
+void engine::answer_arrived(ticket& t, bool is_done) noexcept {
+  t.call.phase = listener_call::phase::answered;
+  if (is_done || !t.chain || t.stage != stage::running) return;
+  t.call.refused = true;
+  hold_up_queued(t);
+}
 
 void engine::remember(ticket& t, std::string&& progress) noexcept {
   if (t.stage == stage::running && !t.call.timed_out) t.progress = std::move(progress);

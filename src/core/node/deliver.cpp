@@ -198,9 +198,9 @@ void node_core::wait_for_answer(std::shared_ptr<async_call> const& call, std::si
   std::unique_lock lock{mutex_};
   call->begun = begun;
   call->returned = true;
-  engine_.detach(*call->ticket, now());
   if (call->dropped && !call->answer) call->answer = dropped_completion();
-  if (call->answer) enqueue_answer(entry);
+  if (call->answer) enqueue_answer(entry);  // before `detach`: nothing begins behind an event that was refused
+  engine_.detach(*call->ticket, now());
   publish(lock);
 }
 
@@ -233,7 +233,8 @@ void node_core::remember(ticket& t, std::string&& progress) noexcept {
 
 // Under the lock.
 void node_core::enqueue_answer(answer_entry& entry) noexcept {
-  engine_.answer_arrived(*entry.front()->ticket);
+  auto const& call = *entry.front();
+  engine_.answer_arrived(*call.ticket, std::holds_alternative<done_t>(call.answer->value()));
   answers_.splice(answers_.end(), entry);
 }
 
