@@ -105,7 +105,7 @@ TEST_F(Keyed, I5_ASettlementThatIsRefusedAloneHoldsUpThoseBehindIt) {
   n.advance(5s);
   std::vector<std::string> order;
   n.fail_next(testing::operation::settle, testing::fault::refused);  // a alone
-  for (int i = 0; i < 8; ++i) {
+  for (std::size_t i = 0; i < 8; ++i) {
     n.settle();
     n.advance(5s);
     for (auto const* id : {"a", "b", "x"}) {
@@ -525,6 +525,66 @@ TEST_F(KeyedInFewSlots, ARunThatIsDeliveredInTimeIsNotShortened) {
     n.advance(300ms);
   }
   EXPECT_EQ(n.counters().released, 0U);
+}
+
+// Four keys fill all slots with runs of 40, and what frees a slot is one of their events. Others wait in the table.
+class KeyedWithFullRuns : public keyed_fixture {
+ protected:
+  KeyedWithFullRuns() : keyed_fixture{on_dead::park, 160} {}
+  void SetUp() override {
+    keyed_fixture::SetUp();
+    for (auto const& key : keys) {
+      for (int i = 0; i < 40; ++i) {
+        ids[key].push_back(key + std::to_string(100 + i));
+        put(key, {ids[key].back().c_str()});
+      }
+      look_again();
+    }
+    ASSERT_EQ(n.counters().held, 160U);
+    for (auto const& key : keys) ASSERT_EQ(begin(), ids[key][0]);
+    for (int i = 0; i < 300; ++i) db.put("x" + std::to_string(100 + i));
+  }
+  /// The key's event is delivered, and the next one begins. A worker takes what a claim finds besides, and keeps it.
+  void deliver(std::string const& key) {
+    auto& at = delivered[key];
+    end(ids[key][at]);
+    if (++at < ids[key].size() && begin() != ids[key][at]) at = ids[key].size();  // it was given back
+    settle_all();
+    look_again();
+    settle_all();
+    for (auto id = begin(); !id.empty(); id = begin()) ++others;
+  }
+
+  std::vector<std::string> const keys{"k", "l", "m", "o"};
+  std::map<std::string, std::vector<std::string>> ids;
+  std::map<std::string, std::size_t> delivered;  ///< Of each key.
+  std::size_t others = 0;
+};
+
+TEST_F(KeyedWithFullRuns, ASlotThatIsTakenAtOnceIsNoRoomForOthers) {
+  for (std::size_t i = 0; i < 8; ++i) {
+    n.advance(500ms);
+    deliver(keys[i % 4]);
+  }
+  EXPECT_GT(n.counters().released, 100U);
+  EXPECT_GT(others, 100U) << "and not one for each slow event";
+  while (!running.empty()) end(running.front()->event.id());
+  std::map<std::string, std::vector<std::string>> seen;
+  for (auto const& id : rest()) seen[id.substr(0, 1)].push_back(id);
+  for (auto const& key : keys) {
+    std::vector<std::string> const left{ids[key].begin() + 3, ids[key].end()};
+    EXPECT_EQ(seen[key], left) << "none is lost, and the order is kept";
+  }
+  EXPECT_EQ(n.counters().healed, 0U);
+}
+
+TEST_F(KeyedWithFullRuns, ARunKeepsAsMuchAsItDeliversInTheTime) {
+  for (std::size_t i = 0; i < 100; ++i) {
+    n.advance(11ms);
+    deliver(keys[i % 4]);
+  }
+  EXPECT_EQ(n.counters().released, 0U);
+  EXPECT_EQ(others, 100U) << "they get the slots that come free, which are many in a second";
 }
 
 TEST_F(Keyed, ASettlementWhoseAnswerWasLostMayHaveUnblockedARow) {

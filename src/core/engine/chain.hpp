@@ -55,6 +55,7 @@ struct chain {
   std::size_t members = 0;    ///< Its tickets, registered ones included.
   std::size_t births = 0;     ///< Those of the hot path among them.
   std::size_t in_flight = 0;  ///< Those that run.
+  std::size_t passed = 0;     ///< Those that left the line since runs were last shortened.
   bool crowded = false;       ///< It had as many births as may wait. None is owned until they are gone.
   bool broken = false;
 };

@@ -225,6 +225,7 @@ void engine::pass(ticket& t, steady_time now) {
     c.done_seq = t.seq;
     c.last_done = t.event.id();
   }
+  c.passed += 1;
   bool const whole_run = !c.broken && t.behind == nullptr && t.path == path::cold && c.claimed >= run_;
   if (whole_run && run_ < longest_run) run_ *= 2;
   // Of a broken chain, what stood before the break goes on; what was behind it has been given back.
@@ -260,8 +261,17 @@ void engine::break_chain(ticket& t, bool repeat) noexcept {
   look_everywhere();  // what is given back may be older than where claims begin
 }
 
-// What waits behind slow events of a few keys keeps its slots, and could keep every other key out of this node. Returns
-// when to look at it again.
+// A run keeps as many rows as it delivered since the last look: one of a fast key makes room by itself.
+void engine::shorten(chain& c) noexcept {
+  auto const stay = std::max(rest_of_a_run, std::exchange(c.passed, 0));
+  if (c.claimed <= stay) return;
+  auto* last = c.line.first();
+  for (std::size_t n = 1; last != nullptr && n < stay; ++n) last = last->behind;
+  if (last != nullptr && last->behind != nullptr) break_chain(*last, /*repeat=*/false);
+}
+
+// What waits behind slow events of a few keys keeps its slots, and could keep every other key out of this node: a claim
+// for each slot that comes free is no room for them (see `apply_claim`). Returns when to look at it again.
 steady_time engine::shorten_runs(steady_time now) noexcept {
   bool const no_room =
       slots_.cold_free() == 0 || slots_.cold_free() < claim_size_.worthwhile() || slots_.cold_bytes_free() == 0;
@@ -272,12 +282,7 @@ steady_time engine::shorten_runs(steady_time now) noexcept {
   if (!no_room_since_) no_room_since_ = now;
   if (now - *no_room_since_ < patience_with_runs) return *no_room_since_ + patience_with_runs;
   no_room_since_ = now;
-  for (auto const& [key, c] : chains_) {
-    if (c->claimed <= rest_of_a_run) continue;
-    auto* last = c->line.first();
-    for (std::size_t n = 1; last != nullptr && n < rest_of_a_run; ++n) last = last->behind;
-    if (last != nullptr) break_chain(*last, /*repeat=*/false);
-  }
+  for (auto const& [key, c] : chains_) shorten(*c);
   return now + patience_with_runs;
 }
 

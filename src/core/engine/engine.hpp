@@ -234,6 +234,7 @@ class engine {
   void heal_soon() noexcept;
   void note_unblocked_unheard() noexcept;
   steady_time shorten_runs(steady_time now) noexcept;
+  void shorten(chain& c) noexcept;
 
   // Births.
   [[nodiscard]] bool births_may_be_owned() const noexcept;

@@ -35,12 +35,9 @@ plan<poll_request> engine::plan_poll(steady_time now) {
     return quarantine_.draining() ? std::min(t, quarantine_.drain_until()) : t;
   };
   if (!due) return {{}, or_drained(pace_.next())};
+  auto const shorten_at = shorten_runs(now);
   // Everything that forbids a claim ends with a signal, except leases that are too old.
-  if (!may_claim(now)) {
-    auto const look_again = std::min(shorten_runs(now), now + leases_.look_again());
-    return {{}, or_drained(look_again)};
-  }
-  no_room_since_.reset();
+  if (!may_claim(now)) return {{}, or_drained(std::min(shorten_at, now + leases_.look_again()))};
   poll_busy_ = true;
   pace_.claim_sent();
   return {poll_request{next_claim(now), now}};
@@ -136,6 +133,8 @@ std::size_t engine::apply_claim(claim_request const& claim, steady_time sent, cl
   counters_.isolated += isolation_.note_claim(claim, reply, now, notes_);
   note_suspects(claim, reply, now);
   pace_.note_reply(claim, sent, reply, now);
+  bool const cut_by_slots = claim.limit < claim_size_.next() && reply.more;
+  if (!cut_by_slots) no_room_since_.reset();
   claim_size_.note(claim, reply, !by_id_.empty());
   // A tenth up or down, so that nodes that started together do not claim together for ever.
   auto const every = std::chrono::duration<double, std::milli>{settings_.poll.every} * (0.9 + 0.2 * random_.fraction());
