@@ -98,6 +98,30 @@ TEST_F(KeyedBirth, I5_ASavepointTakesEventsOutOfTheMiddle) {
   EXPECT_TRUE(empty());
 }
 
+TEST_F(KeyedBirth, I5_WhatIsCommittedWhileTheNodeStandsStillForASuspectWaitsInTheTable) {
+  born({"long"}, "m");
+  ASSERT_EQ(begin(), "long");
+  put("s", {"suspect"});
+  crash("suspect", 2);
+  look_again();
+  open_transaction tx{*db.store};
+  write(tx.ref(), {"x", "y", "z"});
+  end("long");
+  settle_all();
+  n.poll_all();
+  tx.commit();
+  tx.hear();
+  EXPECT_EQ(begin(), "x");
+  settle_all();
+  for (auto const* id : {"y", "z"}) EXPECT_TRUE(free(id)) << id;
+  end("x");
+  settle_all();
+  n.poll_all();
+  EXPECT_EQ(begin(), "suspect");
+  end("suspect");
+  EXPECT_THAT(rest(), ElementsAre("y", "z"));
+}
+
 // Hooks in another order than commits.
 
 TEST_F(KeyedBirth, I5_AHookThatIsHeardTooEarlyWaitsForTheOneBefore) {

@@ -348,6 +348,30 @@ TEST_F(Keyed, I5_ASuspectIsTakenAloneAndItsKeyGoesOn) {
   EXPECT_THAT(rest(), ElementsAre("a", "b"));
 }
 
+// Else the node would stand still until each of them was delivered, one after the other.
+TEST_F(Keyed, I5_WhatWaitsForItsTurnIsGivenBackWhenTheNodeStandsStillForASuspect) {
+  put("k", {"a", "b", "c"});
+  claim("l", {"x", "y"});
+  EXPECT_EQ(begin(), "a");
+  put("s", {"suspect"});
+  crash("suspect", 2);
+  look_again();
+  EXPECT_EQ(begin(), "x") << "nothing stands still while a runs";
+  end("a");
+  n.poll_all();
+  settle_all();
+  for (auto const* id : {"b", "c", "y"}) EXPECT_TRUE(free(id)) << id;
+  EXPECT_EQ(begin(), "") << "b would keep the node standing still, and then c";
+  end("x");
+  settle_all();
+  n.poll_all();
+  EXPECT_EQ(begin(), "suspect");
+  EXPECT_EQ(begin(), "");
+  end("suspect");
+  EXPECT_THAT(rest(), ::testing::UnorderedElementsAre("b", "c", "y"));
+  EXPECT_EQ(n.counters().healed, 0U);
+}
+
 TEST_F(Keyed, I5_UnroutableEventsHoldUpTheirKey) {
   put("k", {"u"}, "nobody.listens");
   claim("k", {"b"});

@@ -177,7 +177,16 @@ bool engine::may_settle(ticket const& t) const noexcept {
 
 void engine::begin_waiting(ticket& t, steady_time now) noexcept {
   t.limit = steady_time::max();  // its patience begins when it is the first
-  if (is_next(t)) enqueue(t, now);
+  if (is_next(t)) return enqueue(t, now);
+  if (quarantine_.standing_still()) give_back(t);  // a suspect would wait for one event after the other
+}
+
+// What waits for its turn would keep the node standing still until it was delivered, one event after the other. It is
+// given back, and the first of each chain goes on.
+void engine::break_all_chains() noexcept {
+  for (auto const& [id, t] : by_id_) {
+    if (t->in_line && t->ahead == nullptr) break_chain(*t, /*repeat=*/false);
+  }
 }
 
 void engine::enqueue(ticket& t, steady_time now) noexcept {

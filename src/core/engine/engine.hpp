@@ -226,6 +226,7 @@ class engine {
   void start_beside(ticket const& t, steady_time now) noexcept;
   void hold_up_queued(ticket const& t) noexcept;
   void break_chain(ticket& t, bool repeat = true) noexcept;
+  void break_all_chains() noexcept;
   static void put_back(ticket& t);
   void give_back_alone(ticket& t) noexcept;
   void rest(std::string const& key, steady_time now);

@@ -120,7 +120,7 @@ void engine::pace_quarantine(steady_time now) {
   auto const change = quarantine_.pace(now, by_id_.empty() && running_.empty());
   if (change == quarantine::change::nothing) return;
   pace_.ask();
-  if (change == quarantine::change::stands_still) return;
+  if (change == quarantine::change::stands_still) return break_all_chains();
   wait_for_elders();
   signals_ |= signal_work;
 }

@@ -14,7 +14,8 @@ namespace outbox::inline v0::core {
 ///                                        ▲───────took too long───────┘
 ///
 /// waiting: the calls and transactions that were under way go on (the elders), and so does everything else.
-/// draining: nothing new begins until the node holds nothing. holding: the suspect is here, alone.
+/// draining: nothing new begins until the node holds nothing; what waits for its turn in a key is given back. holding:
+/// the suspect is here, alone.
 class quarantine {
  public:
   enum class change { nothing, stands_still, goes_on };
