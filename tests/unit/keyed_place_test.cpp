@@ -6,7 +6,16 @@ namespace {
 
 using namespace spi;
 
-class KeyedPlace : public keyed_birth_fixture {};
+class KeyedPlace : public keyed_birth_fixture {
+ protected:
+  /// The ids of the next question.
+  std::vector<std::string> asked() {
+    auto const p = n.look([](engine& e) { return e.plan_place(); });
+    if (!p.request) return {};
+    n.core->carry(*p.request);
+    return p.request->ids;
+  }
+};
 
 TEST_F(KeyedPlace, I5_ABirthOfUnknownPlaceWaitsForTheAnswerOfTheStore) {
   odd->tells = false;
@@ -104,6 +113,59 @@ TEST_F(KeyedPlace, I5_ATicketThatIsLostWhileItsPlaceIsAskedForDoesNotStopTheOthe
   settle_all();
   n.place();
   EXPECT_TRUE(empty());
+}
+
+TEST_F(KeyedPlace, TheOldestBirthsAreAskedAboutFirst) {
+  claim("c", {"c1", "c2", "c3"});
+  odd->tells = false;
+  std::vector<std::string> ids;
+  for (int i = 0; i < 600; ++i) {
+    ids.push_back("e" + std::to_string(1000 + i));
+    born({ids.back().c_str()}, "k" + std::to_string(i));
+  }
+  EXPECT_EQ(asked(), (std::vector<std::string>{ids.begin(), ids.begin() + 500}));
+  born({"last"}, "l");
+  auto const left = asked();
+  ASSERT_THAT(left, SizeIs(101));
+  EXPECT_EQ(left.front(), ids[500]);
+  EXPECT_EQ(left.back(), "last");
+  EXPECT_THAT(asked(), IsEmpty());
+  EXPECT_THAT(rest(), SizeIs(604));
+}
+
+TEST_F(KeyedPlace, ABirthThatLeavesBeforeTheQuestionIsNotAskedAbout) {
+  odd->tells = false;
+  born({"a", "b"});
+  born({"x"}, "l");
+  for (auto const* id : {"a", "x"}) db.store->backend().cancel({.ids = {id}}, "gone", 1);
+  db.store->backend().discard({}, 2);
+  n.advance(10s);
+  n.renew();  // a and x are lost
+  settle_all();
+  born({"y"}, "m");
+  EXPECT_THAT(asked(), ElementsAre("b", "y"));
+  for (auto const* id : {"b", "y"}) EXPECT_EQ(begin(), id);
+  EXPECT_THAT(asked(), IsEmpty());
+  for (auto const* id : {"b", "y"}) end(id);
+  born({"z"}, "o");
+  n.look([&](engine& e) { e.close(n.now(), stop_queued::release); });
+  EXPECT_THAT(asked(), IsEmpty()) << "z was given back";
+  settle_all();
+  EXPECT_TRUE(free("z"));
+}
+
+TEST_F(KeyedPlace, ABirthThatIsGivenBackBeforeTheQuestionIsNotAskedAbout) {
+  born({"a"});
+  EXPECT_EQ(begin(), "a");
+  odd->tells = false;
+  born({"b", "c"});
+  end("a", failed{"no"});
+  EXPECT_THAT(asked(), IsEmpty());
+  born({"x"}, "l");
+  EXPECT_THAT(asked(), ElementsAre("x"));
+  EXPECT_EQ(begin(), "x");
+  end("x");
+  EXPECT_THAT(rest(), ElementsAre("a", "b", "c"));
 }
 
 TEST_F(KeyedPlace, I5_ABirthOfUnknownPlaceThatAClaimReturnsHoldsUpWhatTheClaimBroughtBesides) {

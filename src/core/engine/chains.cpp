@@ -1,5 +1,6 @@
 // Chains: the events of one key, one after the other.
 #include <algorithm>
+#include <cassert>
 #include <new>
 #include <utility>
 
@@ -362,15 +363,27 @@ void engine::place_birth(ticket& t, steady_time now) noexcept {
   begin_waiting(t, now);
 }
 
+// What was claimed may wait by the thousand, and new births are at the end: they are looked for from there.
+ticket_list::iterator engine::first_unplaced() noexcept {
+  auto it = waiting_.end();
+  auto left = unplaced_;
+  while (left > 0 && it != waiting_.begin()) {
+    if (is_unplaced(**--it)) left -= 1;
+  }
+  assert(left == 0 && "each of them waits");
+  return it;
+}
+
 plan<place_request> engine::plan_place() {
-  if (place_busy_) return {};
+  if (place_busy_ || unplaced_ == 0) return {};
   place_request request;
-  for (auto const& t : waiting_) {
-    if (request.ids.size() == most_questions) break;
-    if (t->placing != ticket::placing::not_asked) continue;
-    t->placing = ticket::placing::asked;
+  for (auto it = first_unplaced(); it != waiting_.end() && request.ids.size() < most_questions; ++it) {
+    auto const& t = *it;
+    if (!is_unplaced(*t)) continue;
     request.tickets.push_back(t);
     request.ids.push_back(t->event.id());
+    t->placing = ticket::placing::asked;
+    unplaced_ -= 1;
   }
   if (request.ids.empty()) return {};
   place_busy_ = true;

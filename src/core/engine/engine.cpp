@@ -177,7 +177,9 @@ void engine::move_to(ticket& t, stage at) noexcept {
   if (at == stage::queued && load_.queued_one_more(t.route)) wake();
   if (t.chain && t.stage == stage::running) t.chain->in_flight -= 1;
   if (t.chain && at == stage::running) t.chain->in_flight += 1;
+  if (is_unplaced(t)) unplaced_ -= 1;
   t.stage = at;
+  if (is_unplaced(t)) unplaced_ += 1;
   auto& list = list_of(t);
   list.splice(list.end(), old, t.place);
 }
@@ -188,6 +190,7 @@ void engine::remove(ticket& t) noexcept {
   leave_queue(t);
   no_longer_elder(t);
   leave_chain(t);
+  if (is_unplaced(t)) unplaced_ -= 1;
   auto& list = list_of(t);
   t.stage = stage::gone;
   list.erase(t.place);  // may destroy t

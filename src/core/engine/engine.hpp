@@ -212,6 +212,10 @@ class engine {
   void place_births(birth& b, std::vector<bool> const& absent, steady_time now) noexcept;
   void place_birth(ticket& t, steady_time now) noexcept;
   void look_at_loose(chain& c, steady_time now) noexcept;
+  [[nodiscard]] static bool is_unplaced(ticket const& t) noexcept {
+    return t.stage == stage::waiting && t.placing == ticket::placing::not_asked;
+  }
+  [[nodiscard]] ticket_list::iterator first_unplaced() noexcept;
   void enter_line(ticket& t) noexcept;
   [[nodiscard]] bool leaves_line(ticket const& t) const noexcept;
   [[nodiscard]] bool lets_next_begin(ticket const& t) const noexcept;
@@ -343,6 +347,7 @@ class engine {
   steady_time settle_not_before_{}, settler_wakes_{steady_time::max()};
 
   bool place_busy_ = false;
+  std::size_t unplaced_ = 0;  ///< Births that wait and that the store is to be asked about.
 
   bool renew_busy_ = false;
   steady_time next_heal_{}, last_heal_{};
