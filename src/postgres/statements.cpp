@@ -116,18 +116,19 @@ namespace {
 // A table that is marked keyed has an index of keys.
 #define MARKED "EXISTS (SELECT 1 FROM {outbox_meta} WHERE name = 'keyed' AND value = '1')"
 
-// Pending rows in the order of their keys, blocked ones too.
-#define IN_ORDER                                                                                 \
-  "{outbox_event} WHERE " PENDING " AND " IN_LINE("") " AND " KEY("") " IS NOT NULL AND " MARKED \
-                                                                      " ORDER "                  \
-                                                                      "BY " KEY("") ", {seq}"
+// The row `r` waits for another one of its key. To the letter as in the index of schema/postgres.
+#define WAITS(r) r "{status} IN ({NEW}, {RETRY}) AND " r "{blocked}"
+
+// Rows that wait, in the order of their keys.
+#define WAITING \
+  "{outbox_event} WHERE " WAITS("") " AND " KEY("") " IS NOT NULL AND " MARKED " ORDER BY " KEY("") ", {seq}"
 
 #define UNBLOCK "{blocked} = false, {available_at} = greatest({available_at}, " NOW ")"
 
 // The last condition of a statement that finds its rows by their ids. Its parts are hidden from the planner: they are
 // the predicate of the index of blocked rows, which is nearly empty when the plan is made. It would read all of that
 // index, and do so again when a hundred thousand rows are blocked.
-#define STILL_BLOCKED ALL_OF("{blocked} AND " PENDING)
+#define STILL_BLOCKED ALL_OF(WAITS(""))
 
 #define TERMINAL(done, dead)                                                                                           \
   "{status} IN ({DONE}, {DEAD}) AND (({status} = {DONE} AND ?" #done "::bigint = 1) OR ({status} = {DEAD} AND ?" #dead \
@@ -172,12 +173,12 @@ void add_filter_statements(sql::dialect& d, sql::layout const& table) {
   f.key = t(KEY("") " = [?]");
   f.inserted_by = t(INSERTED_AT " <= statement_timestamp() + [?]::bigint * interval '1 microsecond'");
   f.inserted_after = t(INSERTED_AT " > statement_timestamp() + [?]::bigint * interval '1 microsecond'");
-  // There is no index by seq. Pending and terminal rows have one each by an instant, blocked rows have only that of
-  // keys, and within one statement a row stays where it is.
+  // There is no index by seq. Pending and terminal rows have one each by an instant, blocked rows have one of
+  // their own, and within one statement a row stays where it is.
   f.newest =
       t("ctid = ANY(ARRAY((SELECT ctid FROM {outbox_event} WHERE " CLAIMED " ORDER BY " CLAIMABLE
         " DESC LIMIT [?]::bigint) UNION ALL (SELECT ctid FROM {outbox_event} WHERE {status} IN ({DONE}, {DEAD}) ORDER "
-        "BY {done_at} DESC LIMIT [?]::bigint) UNION ALL (SELECT ctid FROM " IN_ORDER " LIMIT [?]::bigint)))");
+        "BY {done_at} DESC LIMIT [?]::bigint) UNION ALL (SELECT ctid FROM " WAITING " LIMIT [?]::bigint)))");
   f.ended_by = t("{status} IN ({DONE}, {DEAD}) AND coalesce({done_at}, " INSERTED_AT ") <= [?]::timestamptz");
 
 #define CHOSEN(conditions, lock)                                           \
@@ -220,7 +221,7 @@ std::string overview_of(in_layout const& t) {
 }
 
 std::string blocked_of(in_layout const& t) {
-  return t(sql::blocked_text({.limit = "?1::bigint", .minute_ago = LATER(2), .inserted = INSERTED_AT}, IN_ORDER));
+  return t(sql::blocked_text({.limit = "?1::bigint", .minute_ago = LATER(2), .inserted = INSERTED_AT}, WAITING));
 }
 
 sql::pending_forms pending_forms() {
@@ -386,19 +387,20 @@ void add_places(array_statements& a, in_layout const& t) {
   a.places = t("SELECT u.n, i.s, " BEFORE("i", "p.{event_id}") " FROM unnest(?1::text[]) WITH ORDINALITY u(id, n) "
                "JOIN LATERAL (SELECT r.{seq} AS s, CASE WHEN r.{blocked} IS NOT NULL THEN " KEY("r.") " END AS k FROM "
                "{outbox_event} r WHERE r.{event_id} = u.id) i ON true");
+  // Of each key in which a row waits, the first that does.
   a.heal_keys =
-      t("WITH RECURSIVE walk(k, id, waits, n) AS ((SELECT " KEY("x.") ", x.{event_id}, x.{blocked}, 1::bigint FROM "
-        "{outbox_event} x WHERE " IN_LINE("x.") " AND " KEY("x.") " > ?1 ORDER BY " KEY("x.") ", x.{seq} LIMIT 1) UNION ALL "
-        "SELECT y.* FROM walk w, LATERAL (SELECT " KEY("x.") ", x.{event_id}, x.{blocked}, w.n + 1 FROM {outbox_event} x "
-        "WHERE " IN_LINE("x.") " AND " KEY("x.") " > w.k ORDER BY " KEY("x.") ", x.{seq} LIMIT 1) y WHERE w.n < "
-        "?2::bigint), healed AS (UPDATE {outbox_event} SET " UNBLOCK " WHERE {event_id} = ANY(ARRAY(SELECT id FROM walk "
-        "WHERE waits))" STILL_BLOCKED " RETURNING 1) SELECT (SELECT count(*) FROM healed), (SELECT k FROM "
-        "walk WHERE n = ?2::bigint)");
+      t("WITH RECURSIVE walk(k, s, id, n) AS ((SELECT " KEY("x.") ", x.{seq}, x.{event_id}, 1::bigint FROM {outbox_event} "
+        "x WHERE " WAITS("x.") " AND " KEY("x.") " > ?1 ORDER BY " KEY("x.") ", x.{seq} LIMIT 1) UNION ALL SELECT y.* FROM "
+        "walk w, LATERAL (SELECT " KEY("x.") ", x.{seq}, x.{event_id}, w.n + 1 FROM {outbox_event} x WHERE " WAITS(
+            "x.") " AND " KEY("x.") " > w.k ORDER BY " KEY("x.") ", x.{seq} LIMIT 1) y WHERE w.n < ?2::bigint), healed AS "
+        "(UPDATE {outbox_event} SET " UNBLOCK " WHERE {event_id} = ANY(ARRAY(SELECT w.id FROM walk w WHERE " BEFORE(
+            "w", "p.{event_id}") " IS NULL))" STILL_BLOCKED " RETURNING 1) SELECT (SELECT count(*) FROM healed), (SELECT "
+        "k FROM walk WHERE n = ?2::bigint)");
   a.clear_notes =
-      t("WITH page AS MATERIALIZED (SELECT {event_id}, {blocked}, " KEY("") " AS k, {seq} AS s FROM {outbox_event} WHERE "
-        IN_LINE("") " AND (" KEY("") ", {seq}) > (?1, ?2::bigint) ORDER BY " KEY("") ", {seq} LIMIT ?3::bigint), cleared "
-        "AS (UPDATE {outbox_event} SET " UNBLOCK " WHERE {event_id} = ANY(ARRAY(SELECT {event_id} FROM page WHERE "
-        "{blocked}))" STILL_BLOCKED " RETURNING 1) SELECT k, s FROM page ORDER BY k DESC, s DESC LIMIT 1");
+      t("WITH page AS MATERIALIZED (SELECT {event_id}, " KEY("") " AS k, {seq} AS s FROM {outbox_event} WHERE " WAITS(
+            "") " AND (" KEY("") ", {seq}) > (?1, ?2::bigint) ORDER BY " KEY("") ", {seq} LIMIT ?3::bigint), cleared AS "
+        "(UPDATE {outbox_event} SET " UNBLOCK " WHERE {event_id} = ANY(ARRAY(SELECT {event_id} FROM page))" STILL_BLOCKED
+        " RETURNING 1) SELECT k, s FROM page ORDER BY k DESC, s DESC LIMIT 1");
 }
 #undef NARROW_LOOK
 #undef DUE
@@ -410,8 +412,7 @@ void add_places(array_statements& a, in_layout const& t) {
 std::string unblock_text() {
   return "UPDATE {outbox_event} SET " UNBLOCK " WHERE {event_id} = ANY(ARRAY(SELECT n.id FROM (SELECT u.k, min(u.s) AS s, "
          "array_agg(u.s) AS settled FROM unnest(?1::text[], ?2::bigint[]) u(k, s) GROUP BY u.k) l, LATERAL (SELECT "
-         "x.{event_id} AS id, x.{seq} AS s FROM {outbox_event} x WHERE " KEY("x.") " = l.k AND x.{status} IN ({NEW}, "
-         "{RETRY}) AND x.{blocked} AND x.{seq} > l.s ORDER BY x.{seq} LIMIT 1) n WHERE NOT EXISTS (SELECT 1 FROM "
+         "x.{event_id} AS id, x.{seq} AS s FROM {outbox_event} x WHERE " KEY("x.") " = l.k AND " WAITS("x.") " AND x.{seq} > l.s ORDER BY x.{seq} LIMIT 1) n WHERE NOT EXISTS (SELECT 1 FROM "
          "{outbox_event} p WHERE " KEY("p.") " = l.k AND " IN_LINE("p.") " AND p.{seq} < n.s AND p.{seq} >= (SELECT max(v) "
          "FROM unnest(l.settled) v WHERE v < n.s) OFFSET 0)))" STILL_BLOCKED;
 }
