@@ -69,13 +69,17 @@ namespace {
 #define HEAD BEFORE("true") " IS NULL"
 
 // The row `p` is not due at ?1 because its writer said so, not because of a settlement. A row that was written or
-// unblocked may be due later than now because a clock was set back or is ahead; hence the minute.
-#define A_MINUTE_AFTER(at) "strftime('%Y-%m-%d %H:%M:%f', " at ", '+1 minute')"
+// unblocked may be due later than now because a clock was set back or is ahead; hence the minute. The row may not be in
+// form yet, and as text an instant with a T is later than any of its day. NULL if an instant cannot be read.
+#define IN_MILLISECONDS(at, more) "strftime('%Y-%m-%d %H:%M:%f', " at more ")"
+#define A_MINUTE_AFTER(at) IN_MILLISECONDS(at, ", '+1 minute'")
 #define DELAYED_BY_WRITER \
-  "p.{status} = {NEW} AND p.{available_at} > " A_MINUTE_AFTER("?1") " AND p.{available_at} > " A_MINUTE_AFTER(      \
-      "coalesce(p.{inserted_at}, p.{created_at})") " AND nullif(p.{locked_by}, '') IS NULL AND nullif(p.{last_erro" \
-                                                   "r}, '') IS NULL AND CAST(p.{attempts} AS INTEGER) = 0 AND "     \
-                                                   "CAST(p.{crashes} AS INTEGER) = 0"
+  "(p.{status} = {NEW} AND " IN_MILLISECONDS("p.{available_at}", "") " > max(" A_MINUTE_AFTER(                     \
+      "?1") ", " A_MINUTE_AFTER("coalesce(p.{inserted_at}, p.{created_at})") ") AND nullif(p.{locked_by}, '') IS " \
+                                                                             "NULL AND nullif(p.{last_error}, '')" \
+                                                                             " IS NULL AND CAST(p.{attempts} AS "  \
+                                                                             "INTEGER) = 0 AND CAST(p.{crashes}"   \
+                                                                             " AS INTEGER) = 0)"
 
 // A table that is marked keyed keeps the DEAD rows that park a key.
 #define MARKED "EXISTS (SELECT 1 FROM {outbox_meta} WHERE name = 'keyed' AND value = '1')"
@@ -202,7 +206,7 @@ void add_line_statements(sql::row_statements& r, sql::layout const& table) {
   // Without the mark, no node would clear the note.
   r.note = t("UPDATE {outbox_event} AS r SET {blocked} = true WHERE {seq} = ?2 AND " PENDING
              " AND {blocked} IS FALSE AND " CLAIMABLE
-             " <= ?1 AND " BEFORE("NOT (" DELAYED_BY_WRITER ")") " IS TRUE AND " MARKED);
+             " <= ?1 AND " BEFORE(DELAYED_BY_WRITER " IS NOT TRUE") " IS TRUE AND " MARKED);
   r.put_out_before = t("UPDATE {outbox_event} AS p SET {blocked} = NULL WHERE {seq} = (SELECT " BEFORE(
       "p.{seq}") " FROM {outbox_event} r WHERE r.{seq} = ?2 AND " PENDING
                  " AND {blocked} IS FALSE) AND " DELAYED_BY_WRITER);

@@ -239,6 +239,56 @@ TEST_F(SqliteKeyed, ANoteThatIsRefusedDoesNotHoldUpTheClaim) {
   EXPECT_THAT(store().claim(again).refused, IsEmpty());
 }
 
+// ---- Rows of other programs
+
+// At three in the afternoon. What a trigger refuses to change cannot be put in form.
+class SqliteKeyedUnmended : public SqliteKeyed {
+ protected:
+  void SetUp() override {
+    using namespace std::chrono;
+    auto const clock = std::make_shared<testing::manual_clock>(instant{sys_days{year{2026} / 11 / 19}} + 15h);
+    store_ = sqlite::open(path, {.clock = clock});
+    SqliteKeyed::SetUp();
+  }
+  void put_unmended(std::string const& id, std::string const& key, std::string const& available_at) {
+    put(id, key, "available_at = '" + available_at + "'");
+    run("CREATE TRIGGER unmended_" + id + " BEFORE UPDATE OF available_at ON outbox_event WHEN OLD.event_id = '" + id +
+        "' BEGIN SELECT RAISE(ABORT, 'not now'); END");
+  }
+};
+
+// As text, an instant with a T is later than any of its day in the form of the library.
+TEST_F(SqliteKeyedUnmended, I5_ARowThatIsDueInAnotherFormHoldsUpItsKey) {
+  put_unmended("p", "k", "2026-11-19T10:00:00");
+  put_unmended("q", "l", "2026-11-19T15:30:00+01:00");
+  put("r", "k");
+  put("s", "l");
+  auto const reply = claim("n/1");
+  EXPECT_THAT(reply.rows, IsEmpty());
+  EXPECT_EQ(reply.noted, 2U);
+  for (auto const* id : {"p", "q"}) EXPECT_EQ(row(id).blocked, false) << id;
+  EXPECT_THAT(claim("n/2").rows, IsEmpty());
+  for (auto const* id : {"p", "q"}) run("DROP TRIGGER unmended_" + std::string{id});
+  EXPECT_THAT(ids(claim("n/3")), ElementsAre("p", "r", "q", "s"));
+}
+
+TEST_F(SqliteKeyedUnmended, ARowThatItsWriterDelayedInAnotherFormHoldsUpNothing) {
+  put_unmended("p", "k", "2026-11-19T16:00:00");
+  put_unmended("q", "l", "2026-11-19T16:30:00+01:00");
+  put("r", "k");
+  put("s", "l");
+  EXPECT_EQ(claim("n/1").noted, 0U);
+  for (auto const* id : {"p", "q"}) EXPECT_EQ(row(id).blocked, std::nullopt) << id;
+  EXPECT_THAT(ids(claim("n/2")), ElementsAre("r", "s"));
+}
+
+TEST_F(SqliteKeyed, AnInstantOfTheWriterThatCannotBeReadIsNoDelay) {
+  put("p", "k", "available_at = '2999-01-01 00:00:00.000000', created_at = 'yesterday'");
+  put("r", "k");
+  EXPECT_EQ(claim("n/1").noted, 1U);
+  EXPECT_EQ(row("p").blocked, false);
+}
+
 // ---- Many rows
 
 TEST_F(SqliteKeyed, NotesAreWrittenSomeHundredAtATime) {
