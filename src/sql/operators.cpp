@@ -165,7 +165,7 @@ std::size_t sql_store::discard(event_filter const& filter, std::size_t limit) {
       rows.push_back({std::string{r.text(0)}, std::string{r.text(1)}, r.integer(2)});
       return true;
     });
-    for (auto const& r : rows) c.execute(dialect_.leave_line, {std::string_view{r.id}});
+    std::erase_if(rows, [&](place const& r) { return c.execute(dialect_.leave_line, {std::string_view{r.id}}) == 0; });
     if (c.ask<std::string>(dialect_.read_meta, {std::string_view{"keyed"}}) != "1") return;
     for (auto const& r : rows) {
       c.execute(unblock, {from_now{}, std::string_view{r.key}, r.seq, std::string_view{r.id}});

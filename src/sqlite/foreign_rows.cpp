@@ -15,6 +15,7 @@ struct found_row {
   std::int64_t seq = 0;
   spi::dead_row row{};
   std::optional<instant> due{};  ///< Nothing if the row cannot be read; `row.why` says why.
+  bool leaves_line = false;      ///< If it cannot be read: the rows of its key do not wait for it any more.
 };
 
 // A text for an error message: short and printable, whatever the bytes are.
@@ -34,6 +35,7 @@ found_row read(sql::row const& r) {
   if (!has_text_id) {
     f.row.id = shown(f.row.id);
     f.row.why = "the row cannot be read: its event_id is a BLOB, it must be text";
+    f.leaves_line = true;
   } else if (!f.due) {
     f.row.why = "the row cannot be read: its available_at '" + shown(r.text(4)) + "' is not an instant";
   }
@@ -61,6 +63,7 @@ foreign_rows::mended foreign_rows::mend(sql::connection& c) const {
         c.execute(statements_.mend, {*f.due, f.seq});
       } else {
         c.execute(statements_.make_dead, {sql::from_now{}, std::string_view{f.row.why}, f.seq});
+        if (f.leaves_line) c.execute(statements_.unblock_next, {sql::from_now{}, f.seq});
         result.dead.push_back(std::move(f.row));
       }
       changed = true;

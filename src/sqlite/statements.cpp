@@ -168,7 +168,9 @@ sql::pending_forms pending_forms() {
 
 void add_key_statements(sql::dialect& d, sql::layout const& table) {
   auto const t = [&](std::string_view sql) { return table.text(sql); };
-  d.leave_line = t("UPDATE {outbox_event} SET {blocked} = NULL WHERE {event_id} = ?1 AND {status} = {DEAD}");
+  // The id of a row of another program may be a BLOB, which equals no text.
+  d.leave_line =
+      t("UPDATE {outbox_event} SET {blocked} = NULL WHERE {event_id} IN (?1, CAST(?1 AS BLOB)) AND {status} = {DEAD}");
   d.unblock_next =
       t("UPDATE {outbox_event} SET " UNBLOCK(1) " WHERE {seq} = (SELECT {seq} FROM {outbox_event} WHERE " KEY(
           "") " = ?2 AND " IN_LINE("") " AND {seq} > ?3 ORDER BY {seq} LIMIT 1) AND {blocked} IS TRUE AND " PENDING
@@ -379,8 +381,15 @@ foreign_row_statements foreign_statements(sql::layout const& table) {
         "END, {event_type}, {available_at} FROM {outbox_event} INDEXED BY {outbox_event_odd} WHERE " PENDING
         " AND NOT (" IN_FORM ") ORDER BY {available_at} LIMIT ?1");
   f.mend = t("UPDATE {outbox_event} SET {available_at} = ?1 WHERE {seq} = ?2");
-  f.make_dead = t("UPDATE {outbox_event} SET {status} = {DEAD}, {done_at} = ?1, {last_error} = ?2, " NO_OWNER
-                  " WHERE {seq} = ?3");
+  // One whose id is not text leaves the line of its key. No node can ever deliver it under its id, not even after a
+  // replay, so the rows behind it would wait for nothing. One whose instant cannot be read parks its key like any dead
+  // row: a replay gives it another instant.
+  f.make_dead =
+      t("UPDATE {outbox_event} SET {status} = {DEAD}, {done_at} = ?1, {last_error} = ?2, {blocked} = CASE "
+        "typeof({event_id}) WHEN 'text' THEN {blocked} END, " NO_OWNER " WHERE {seq} = ?3");
+  // Without the mark no row waits, and there may be no index of keys.
+  f.unblock_next = t("UPDATE {outbox_event} SET " UNBLOCK(1) " WHERE {seq} = CASE WHEN " MARKED " THEN (SELECT " NEXT(
+      "n.{seq}") " FROM {outbox_event} r WHERE r.{seq} = ?2) END AND {blocked} IS TRUE AND " PENDING);
   return f;
 }
 

@@ -12,9 +12,10 @@ namespace outbox::inline v0::sqlite {
 
 /// How the store corrects rows of other programs. All in one transaction.
 struct foreign_row_statements {
-  std::string find;       ///< limit -> seq, is the id text?, the id or its literal, event_type, available_at
-  std::string mend;       ///< available_at, seq
-  std::string make_dead;  ///< now, error, seq
+  std::string find;          ///< limit -> seq, is the id text?, the id or its literal, event_type, available_at
+  std::string mend;          ///< available_at, seq
+  std::string make_dead;     ///< now, error, seq. A row whose id is not text leaves the line of its key.
+  std::string unblock_next;  ///< now, seq of a row: unblocks the row behind it in its line
 };
 
 [[nodiscard]] OUTBOX_SQLITE_EXPORT sql::dialect shared_statements(sql::layout const& table);

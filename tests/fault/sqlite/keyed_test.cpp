@@ -289,6 +289,49 @@ TEST_F(SqliteKeyed, AnInstantOfTheWriterThatCannotBeReadIsNoDelay) {
   EXPECT_EQ(row("p").blocked, false);
 }
 
+// No node can settle a row under an id that is not text, so nothing would ever free its key.
+TEST_F(SqliteKeyed, ABlobForAnIdDoesNotParkItsKey) {
+  put("p", "k", "event_id = x'7000ff'");
+  put("r", "k", "blocked = true");
+  auto const reply = claim("n/1");
+  EXPECT_THAT(reply.dead, SizeIs(1));
+  EXPECT_THAT(ids(reply), ElementsAre("r"));
+  EXPECT_THAT(store().parked_keys(10), IsEmpty());
+  EXPECT_EQ(store().discard({}, 10), 0U);
+}
+
+TEST_F(SqliteKeyed, AnInstantThatCannotBeReadParksItsKeyUntilItIsDiscarded) {
+  put("p", "k", "available_at = 'tomorrow'");
+  put("r", "k");
+  auto const reply = claim("n/1");
+  EXPECT_THAT(reply.dead, SizeIs(1));
+  EXPECT_THAT(reply.rows, IsEmpty());
+  EXPECT_THAT(store().parked_keys(10), SizeIs(1));
+  EXPECT_EQ(store().discard({.ids = {"p"}}, 10), 1U);
+  EXPECT_THAT(ids(claim("n/2")), ElementsAre("r"));
+}
+
+TEST_F(SqliteKeyed, ADeadRowWithABlobForAnIdCanBeDiscarded) {
+  put("p", "k", "event_id = x'7000ff', status = 3");
+  put("r", "k", "blocked = true");
+  EXPECT_THAT(claim("n/1").rows, IsEmpty());
+  EXPECT_EQ(store().discard({}, 10), 1U);
+  EXPECT_THAT(ids(claim("n/2")), ElementsAre("r"));
+  EXPECT_EQ(store().discard({}, 10), 0U);
+}
+
+TEST_F(SqliteKeyed, DiscardCountsTheRowsThatItHasChanged) {
+  put("p", "k", "status = 3");
+  put("q", "l", "status = 3");
+  put("r", "k", "blocked = true");
+  run("CREATE TRIGGER quiet BEFORE UPDATE ON outbox_event WHEN OLD.event_id = 'p' BEGIN SELECT RAISE(IGNORE); END");
+  EXPECT_EQ(store().discard({}, 10), 1U) << "q";
+  EXPECT_EQ(row("r").blocked, true);
+  run("DROP TRIGGER quiet");
+  EXPECT_EQ(store().discard({}, 10), 1U);
+  EXPECT_EQ(row("r").blocked, false);
+}
+
 // ---- Many rows
 
 TEST_F(SqliteKeyed, NotesAreWrittenSomeHundredAtATime) {

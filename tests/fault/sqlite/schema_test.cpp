@@ -301,6 +301,10 @@ TEST_F(Schema, R8_StatementsOfAnOrderPerKeyGoThroughTheIndexOfLines) {
     searches(r.unblock_head, "p USING INDEX outbox_event_keyed (<expr>=? AND seq<?)");
     searches(r.clear_note, "USING INTEGER PRIMARY KEY");
     searches(d.unblock_next, "USING INDEX outbox_event_keyed (<expr>=? AND seq>?)");
+    searches(d.leave_line, "USING INDEX sqlite_autoindex_outbox_event_1 (event_id=?)");
+    auto const next = sqlite::foreign_statements({}).unblock_next;
+    searches(next, "USING INTEGER PRIMARY KEY");
+    searches(next, "n USING INDEX outbox_event_keyed (<expr>=? AND seq>?)");
     searches(d.placed, "p USING INDEX outbox_event_keyed (<expr>=? AND seq<?)");
     // These walk the index itself.
     auto const strays = plan(r.stray_heads);
