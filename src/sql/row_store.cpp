@@ -22,6 +22,11 @@ constexpr int in_form_index = locked_at_index + 1;
 // Writers wait while rows are noted. The next claim finds the others.
 constexpr std::size_t most_notes = 500;
 
+// How many keys a walk of healing looks at without giving other threads the connection, and how far one call goes.
+constexpr std::size_t keys_at_once = 1000;
+constexpr int pages_at_once = 200;
+constexpr milliseconds longest_walk{500};
+
 instant claimable_at(row_view const& v) noexcept {
   return std::max(v.available_at, v.lease_until.value_or(v.available_at));
 }
@@ -514,17 +519,44 @@ std::size_t row_store::release(std::span<owner_token const> tokens, std::chrono:
   return rows;
 }
 
-// Looks without a lock, however many keys there are, and changes only what it has found.
+// Looks without a lock and changes only what it has found. The thread that calls this renews leases too, so a call ends
+// soon, and the next one goes on from there. One that began in the middle goes on from the first key when it comes to
+// the last: if there are few keys, each call looks at all of them.
 std::size_t row_store::heal(std::size_t limit) {
-  auto const most = static_cast<std::int64_t>(std::min<std::size_t>(limit, INT64_MAX));
-  auto const heads = numbers(rows_.stray_heads, {most});
+  std::lock_guard const lock{healing_};
   std::size_t rows = 0;
-  if (heads.empty()) return rows;
-  in_transaction([&](connection& c) {
-    rows = 0;  // it may be tried again
-    for (auto const seq : heads) rows += c.change(rows_.unblock_head, {from_now{}, seq});
-  });
+  bool from_first = healed_up_to_.empty();
+  auto const until = std::chrono::steady_clock::now() + longest_walk;
+  for (int page = 0; page < pages_at_once && rows < limit && std::chrono::steady_clock::now() < until; ++page) {
+    auto found = look_at_heads(healed_up_to_, limit - rows);
+    std::size_t changed = 0;
+    if (!found.strays.empty()) {
+      in_transaction([&](connection& c) {
+        changed = 0;  // it may be tried again
+        for (auto const seq : found.strays) changed += c.change(rows_.unblock_head, {from_now{}, seq});
+      });
+    }
+    rows += changed;
+    healed_up_to_ = std::move(found.last);
+    if (healed_up_to_.empty() && std::exchange(from_first, true)) break;
+  }
   return rows;
+}
+
+row_store::page_of_keys row_store::look_at_heads(std::string_view after, std::size_t most) {
+  page_of_keys found;
+  with_reader([&](connection& c) {
+    found = {};
+    std::size_t keys = 0;
+    c.execute(rows_.heads, {after, static_cast<std::int64_t>(keys_at_once)}, [&](row const& r) {
+      ++keys;
+      found.last = r.text(0);
+      if (r.integer(2) != 0) found.strays.push_back(r.integer(1));
+      return found.strays.size() < most;
+    });
+    if (keys < keys_at_once && found.strays.size() < most) found.last.clear();
+  });
+  return found;
 }
 
 void row_store::clear_notes() {

@@ -2,6 +2,7 @@
 // trip.
 #pragma once
 
+#include <mutex>
 #include <outbox/spi/claim_filter.hpp>
 
 #include "sql/note_pace.hpp"
@@ -48,8 +49,8 @@ struct row_statements {
   std::string release;  ///< token, now, the last instant that its lease may reach
   std::string renew;    ///< now, lease end
 
-  std::string stray_heads;   ///< limit -> seq of rows that are blocked although they are the first of their key
-  std::string unblock_head;  ///< now, seq of such a row
+  std::string heads;         ///< key, limit -> the keys behind it; seq of the first row in line, is that one blocked?
+  std::string unblock_head;  ///< now, seq of such a row that is blocked
   std::string blocked;       ///< -> seq of rows that are blocked
   std::string clear_note;    ///< now, seq
 };
@@ -77,6 +78,13 @@ class OUTBOX_SQL_EXPORT row_store : public sql_store {
 
  private:
   struct candidates;
+
+  /// A part of the walk of healing.
+  struct page_of_keys {
+    std::vector<std::int64_t> strays;  ///< seq of rows that are blocked although they are the first of their key.
+    std::string last;                  ///< The last key that was looked at. Empty: there are no more.
+  };
+
   void insert_one(connection& c, stored_event const& e);
   [[nodiscard]] candidates choose(connection& c, claim_request const& request, claim_reply& reply);
   void follow(connection& c, claim_request const& request, std::string const& key, std::int64_t seq, std::size_t room,
@@ -87,6 +95,7 @@ class OUTBOX_SQL_EXPORT row_store : public sql_store {
   void take_run(connection& c, claim_request const& request, candidates& chosen, std::span<std::size_t const> run);
   [[nodiscard]] std::vector<std::int64_t> numbers(std::string const& statement,
                                                   std::initializer_list<value> parameters);
+  [[nodiscard]] page_of_keys look_at_heads(std::string_view after, std::size_t most);
   void look_ahead(connection& c, claim_request const& request, claim_reply& reply);
   [[nodiscard]] std::int64_t settle_one(connection& c, settlement const& s);
   [[nodiscard]] std::int64_t settle_run(connection& c, settlement const& first, settlement const& last);
@@ -96,6 +105,8 @@ class OUTBOX_SQL_EXPORT row_store : public sql_store {
   row_statements rows_;
   done_rows done_;
   note_pace note_pace_;
+  std::mutex healing_;
+  std::string healed_up_to_;  ///< The key behind which the next walk begins.
 };
 
 }  // namespace outbox::inline v0::sql

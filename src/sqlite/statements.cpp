@@ -218,8 +218,8 @@ void add_line_statements(sql::row_statements& r, sql::layout const& table) {
   "{outbox_event} r ON r.{seq} = (SELECT q.{seq} FROM {outbox_event} q WHERE " KEY("q.") " > " k " AND " IN_LINE( \
       "q.") " ORDER BY " KEY("q.") ", q.{seq} LIMIT 1)"
 #define HEADS "SELECT " KEY("r.") ", r.{seq}, r.{blocked} IS TRUE AND r." PENDING " FROM "
-  r.stray_heads = t("WITH RECURSIVE heads (k, head, stray) AS (" HEADS "(SELECT '' AS k) JOIN " FIRST_BEHIND(
-      "k") " UNION ALL " HEADS "heads JOIN " FIRST_BEHIND("heads.k") ") SELECT head FROM heads WHERE stray LIMIT ?1");
+  r.heads = t("WITH RECURSIVE heads (k, head, stray) AS (" HEADS "(SELECT ?1 AS k) JOIN " FIRST_BEHIND(
+      "k") " UNION ALL " HEADS "heads JOIN " FIRST_BEHIND("heads.k") " LIMIT ?2) SELECT k, head, stray FROM heads");
 #undef FIRST_BEHIND
 #undef HEADS
   r.unblock_head = t("UPDATE {outbox_event} AS r SET " UNBLOCK(1) " WHERE {seq} = ?2 AND {blocked} IS TRUE AND " PENDING

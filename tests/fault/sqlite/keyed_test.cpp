@@ -75,6 +75,14 @@ class SqliteKeyed : public ::testing::Test {
         prefix + "' || i, 't', '1', '2020-01-01 00:00:00.000000', '2020-01-01 00:00:00.000000', '" + key + "', " +
         std::to_string(status) + " FROM n");
   }
+  // One row of each of many keys.
+  void put_keys(std::string const& prefix, int count, int status = 0) {
+    run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < " + std::to_string(count) +
+        ") INSERT INTO outbox_event (event_id, event_type, payload, available_at, created_at, ordering_key, status) "
+        "SELECT '" +
+        prefix + "' || i, 't', '1', '2020-01-01 00:00:00.000000', '2020-01-01 00:00:00.000000', 'k' || i, " +
+        std::to_string(status) + " FROM n");
+  }
   claim_reply claim(std::string token, std::size_t limit = 100) {
     return store().claim({.token = std::move(token), .limit = limit, .lease = 1h, .keyed = true});
   }
@@ -362,6 +370,28 @@ TEST_F(SqliteKeyed, HealingFindsStraysAmongManyKeysAndStopsAtItsLimit) {
   EXPECT_EQ(store().heal(100), 0U);
   EXPECT_EQ(row("a40").blocked, false);
   EXPECT_EQ(row("b40").blocked, true);
+}
+
+TEST_F(SqliteKeyed, HealingThatStoppedAtItsLimitGoesOnBehindIt) {
+  for (auto const* id : {"a", "b", "c"}) put(id, id, "blocked = true");
+  EXPECT_EQ(store().heal(1), 1U);
+  EXPECT_EQ(row("a").blocked, false);
+  run("UPDATE outbox_event SET blocked = true WHERE event_id = 'a'");
+  EXPECT_EQ(store().heal(1), 1U);
+  EXPECT_EQ(row("a").blocked, true);
+  EXPECT_EQ(row("b").blocked, false);
+  EXPECT_EQ(store().heal(10), 2U) << "c, and then a";
+}
+
+// The thread that heals renews leases too.
+TEST_F(SqliteKeyed, HealingOfVeryManyKeysStopsAndTheNextCallGoesOn) {
+  put_keys("e", 200'500);
+  put("stray", "z", "blocked = true");
+  auto healed = store().heal(10);
+  EXPECT_EQ(healed, 0U) << "it looks at two hundred thousand keys";
+  for (int i = 0; i < 250 && healed == 0; ++i) healed = store().heal(10);
+  EXPECT_EQ(healed, 1U);
+  EXPECT_EQ(row("stray").blocked, false);
 }
 
 TEST_F(SqliteKeyed, AHeadThatIsFinishedWhileHealingLooksIsNotTouched) {
