@@ -3,8 +3,10 @@
 // What looks at many rows does so in pieces, so that the server can serve others in between. Such a read is not one
 // instant of the outbox; each change of a row is, and looks at the row again.
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "core/base/text.hpp"
 #include "core/events/error_groups.hpp"
@@ -22,6 +24,10 @@ using std::chrono::microseconds;
 constexpr std::size_t longest_error = 4000;
 constexpr std::size_t width_of_who = 128;
 constexpr std::size_t width_of_verb = 32;
+
+// How far one call of healing goes.
+constexpr int parts_at_once = 200;
+constexpr std::chrono::milliseconds longest_walk{500};
 
 std::uint64_t count_of(answer_view a) noexcept {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, a.number()));
@@ -328,24 +334,38 @@ std::vector<spi::place> redis_store::places(std::span<std::string const> ids) {
   return all;
 }
 
-std::size_t redis_store::clear_notes(std::string_view which, std::size_t limit, std::string_view doing) {
-  std::size_t cleared = 0;
-  for (std::int64_t passed = 0; cleared < limit;) {
-    auto const a = change(all_scripts().heal, arguments{which, limit - cleared, piece, passed}, doing);
-    cleared += count_of(a[0]);
-    passed = a[1].number();
-    if (a[2].number() != 1) break;
-  }
-  return cleared;
+std::size_t redis_store::clear_notes(std::string_view which, std::size_t limit, place_of_row& behind,
+                                     std::string_view doing) {
+  auto const a = change(all_scripts().heal, arguments{which, limit, piece, behind.row, behind.score}, doing);
+  behind = {std::string{a[1].text()}, std::string{a[2].text()}};
+  return count_of(a[0]);
 }
 
-std::size_t redis_store::heal(std::size_t limit) { return clear_notes("heads", limit, "cannot heal the outbox"); }
+// Walks the rows that are blocked. The thread that calls this renews leases too, so a call ends soon, and the next one
+// goes on from there. One that began in the middle goes on from the first row when it comes to the last: if there are
+// few rows, each call looks at all of them.
+std::size_t redis_store::heal(std::size_t limit) {
+  std::lock_guard const lock{healing_};
+  std::size_t healed = 0;
+  bool from_first = healed_up_to_.row.empty();
+  auto const until = std::chrono::steady_clock::now() + longest_walk;
+  for (int part = 0; part < parts_at_once && healed < limit && std::chrono::steady_clock::now() < until; ++part) {
+    healed += clear_notes("heads", limit - healed, healed_up_to_, "cannot heal the outbox");
+    if (healed_up_to_.row.empty() && std::exchange(from_first, true)) break;
+  }
+  return healed;
+}
 
 // The mark goes when the notes are gone: an outbox that is marked may have some, another one may not. A node that has
 // not read yet that the mark is gone may have noted rows meanwhile.
 void redis_store::set_keyed(bool keyed) {
   auto const mark = [&] { change(all_scripts().table, arguments{"keyed", keyed}, "cannot mark the outbox"); };
-  auto const clear = [&] { clear_notes("all", SIZE_MAX, "cannot clear what is noted of rows"); };
+  auto const clear = [&] {
+    place_of_row at;
+    do {
+      clear_notes("all", SIZE_MAX, at, "cannot clear what is noted of rows");
+    } while (!at.row.empty());
+  };
   if (keyed) return mark();
   clear();
   mark();

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <outbox/redis.hpp>
 #include <outbox/spi/store.hpp>
@@ -91,8 +92,13 @@ class redis_store final : public spi::store, public inspector {
                 std::function<bool(answer_view)> const& see);
   std::size_t change_rows(std::string_view verb, std::string_view reason, event_filter filter,
                           std::vector<event_status> const& possible, std::size_t limit);
-  /// Clears notes that rows wait, a part at a time. Returns the number of rows.
-  std::size_t clear_notes(std::string_view which, std::size_t limit, std::string_view doing);
+  /// A row in a sorted set, and its score. Empty: before the first one.
+  struct place_of_row {
+    std::string row, score;
+  };
+  /// Clears notes that rows wait, of those behind a place, in one script. Returns the number of rows. The place is then
+  /// where the next script goes on; empty if there are no more rows.
+  std::size_t clear_notes(std::string_view which, std::size_t limit, place_of_row& behind, std::string_view doing);
   using counts_by_type = std::map<std::pair<std::string, std::string>, table_counts>;
   void count_types(std::string_view set, std::size_t most, counts_by_type& into);
 
@@ -101,6 +107,8 @@ class redis_store final : public spi::store, public inspector {
   std::string const identity_;
   std::string const shown_;  ///< In log lines.
   std::unique_ptr<wake_line> wake_;
+  std::mutex healing_;
+  place_of_row healed_up_to_;  ///< Where the next walk begins.
 };
 
 }  // namespace outbox::inline v0::redis

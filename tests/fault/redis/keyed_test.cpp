@@ -217,6 +217,49 @@ TEST_F(RedisKeyedScripts, HealingLooksAtALongLineInBoundedScriptsAndLeavesIt) {
   EXPECT_EQ(size_of("blocked"), 3000);
 }
 
+// The thread that heals renews leases too.
+TEST_F(RedisKeyedScripts, HealingOfVeryManyNotesStopsAndTheNextCallGoesOn) {
+  constexpr int rows = 200'500;
+  constexpr int at_once = 20'000;
+  put_in("k", {"head"});
+  ASSERT_THAT(take("n/1"), SizeIs(1));
+  for (int from = 2; from <= rows; from += at_once) {
+    db.command("EVAL",
+               "for i = tonumber(ARGV[1]), tonumber(ARGV[2]) do "
+               "redis.call('HSET', KEYS[1] .. 'event:e' .. i, 'key', '=k', 'status', 'NEW', 'blocked', '1') "
+               "redis.call('ZADD', KEYS[1] .. 'blocked', i, string.format('%016de%d', i, i)) end",
+               1, key(""), from, std::min(rows, from + at_once - 1));
+  }
+  db.command("HSET", key("event:stray"), "key", "=z", "status", "NEW", "blocked", 1, "available_at", 1);
+  db.command("ZADD", key("blocked"), 900'000, "0000000000900000stray");
+  auto healed = b.heal(10);
+  EXPECT_EQ(healed, 0U) << "it looks at two hundred thousand rows";
+  for (int i = 0; i < 250 && healed == 0; ++i) healed = b.heal(10);
+  EXPECT_EQ(healed, 1U);
+  EXPECT_EQ(db.command("HGET", key("event:stray"), "blocked").text, "0");
+}
+
+TEST_F(RedisKeyed, HealingThatStoppedAtItsLimitGoesOnBehindIt) {
+  auto const note = [&](std::string const& id, int seq) {
+    auto const m = "000000000000000" + std::to_string(seq) + id;
+    db.command("HSET", key("event:") + id, "blocked", 1);
+    db.command("ZREM", key("due"), m);
+    db.command("ZADD", key("blocked"), seq, m);
+  };
+  int seq = 0;
+  for (auto const* id : {"a", "b", "c"}) {
+    put_in(id, {id});
+    note(id, ++seq);
+  }
+  EXPECT_EQ(b.heal(1), 1U);
+  EXPECT_EQ(blocked("a"), false);
+  note("a", 1);
+  EXPECT_EQ(b.heal(1), 1U);
+  EXPECT_EQ(blocked("a"), true);
+  EXPECT_EQ(blocked("b"), false);
+  EXPECT_EQ(b.heal(10), 2U) << "c, and then a";
+}
+
 // Nothing is settled, so a key belongs to the claim that has its head: another one that has rows of it overtook.
 TEST_F(RedisKeyed, StoresThatClaimAtTheSameTimeNeverTakeRowsOfOneKeyInTwoClaims) {
   constexpr int keys = 40;
