@@ -104,6 +104,8 @@ end
 -- lower seq.
 local became = {}  -- of rows in line that this part has looked at: what
 local note = {due = {}, leased = {}}
+-- Without the mark, no node would clear a note: rows that wait are left, and looked at again.
+local marked = keyed and redis.call('HGET', p .. 'meta', 'keyed') == '1'
 local any_blocked = keyed and redis.call('ZCARD', p .. 'blocked') > 0
 
 local function neighbour(command, key, seq, last)
@@ -193,13 +195,13 @@ end
 
 local function wait_for(m, claimable, wait, owned)
   last_seen = claimable
-  if wait == 'leave' then
+  if wait == 'note' then became[m] = wait end
+  if wait == 'leave' or not marked then
     first_left = first_left or claimable
-    return wait
+    return 'leave'
   end
   local rows = note[owned and 'leased' or 'due']
   rows[#rows + 1] = m
-  became[m] = wait
   return wait
 end
 
@@ -340,10 +342,8 @@ for i, r in ipairs(take) do
   answer_rows[i] = {r.id, redis.call('GET', payload_of(r.id)), r.values}
 end
 
--- Notes that rows wait: later claims do not see them, until the row before them leaves the line. Without the mark, no
--- node would clear the note.
+-- Notes that rows wait: later claims do not see them, until the row before them leaves the line.
 local notes = #note.due + #note.leased
-if notes > 0 and redis.call('HMGET', p .. 'meta', 'keyed')[1] ~= '1' then note, notes = {}, 0 end
 for set, rows in pairs(note) do
   if #rows > 0 then redis.call('ZREM', p .. set, unpack(rows)) end
   for _, m in ipairs(rows) do

@@ -133,6 +133,25 @@ TEST_F(RedisKeyedScripts, AFailingHeadWithALongLineIsNotedInBoundedScriptsOnce) 
   EXPECT_EQ(reply.noted, 0U);
 }
 
+// No row is noted then. Those that wait are passed over, and the next claim finds them.
+TEST_F(RedisKeyedScripts, WithoutTheMarkAClaimPassesOverALongLineOnce) {
+  b.set_keyed(false);
+  put_in("k", {"head"});
+  auto const head = b.claim(request("n/1")).rows;
+  ASSERT_THAT(head, SizeIs(1));
+  put_in("k", "follower", 1500);
+  put_in("l", {"other"});
+  spi::claim_reply reply;
+  EXPECT_EQ(scripts_of([&] { reply = b.claim(request("n/2")); }), 2);
+  EXPECT_THAT(ids(reply), ElementsAre("other"));
+  EXPECT_EQ(reply.noted, 0U);
+  EXPECT_EQ(size_of("blocked"), 0);
+  end(head[0], outcome::delivered);
+  auto next = request("n/3");
+  next.floor = reply.floor;
+  EXPECT_THAT(b.claim(next).rows, SizeIs(64)) << "the floor leaves none of them out";
+}
+
 TEST_F(RedisKeyed, RowsThatWereTakenDoNotWaitForALongLineToBeNoted) {
   put_in("k", {"head"});
   ASSERT_EQ(end(b.claim(request("n/1")).rows.at(0), outcome::retry).applied, std::vector{true});
