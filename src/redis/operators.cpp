@@ -29,6 +29,9 @@ constexpr std::size_t width_of_verb = 32;
 constexpr int parts_at_once = 200;
 constexpr std::chrono::milliseconds longest_walk{500};
 
+// How many DEAD rows in line are looked at for parked keys: a relay asks often.
+constexpr std::size_t most_dead = 10'000;
+
 std::uint64_t count_of(answer_view a) noexcept {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, a.number()));
 }
@@ -303,7 +306,7 @@ spi::table_overview redis_store::overview(std::uint64_t limit) {
 std::vector<parked_key> redis_store::parked_keys(std::size_t limit) {
   std::vector<parked_key> parked;
   constexpr std::size_t some = 100;  // of each, a hundred rows of its line are looked at
-  for (std::size_t rank = 0; limit > 0; rank += some) {
+  for (std::size_t rank = 0; limit > 0 && rank < most_dead; rank += some) {
     auto const a = read(all_scripts().look, arguments{"parked", rank, some}, "cannot read parked keys");
     for (std::size_t i = 0; i < a[1].size(); ++i) {
       auto const k = a[1][i];

@@ -279,6 +279,18 @@ TEST_F(RedisKeyed, HealingThatStoppedAtItsLimitGoesOnBehindIt) {
   EXPECT_EQ(b.heal(10), 2U) << "c, and then a";
 }
 
+// Dead rows in line that stand behind others do not park their keys.
+TEST_F(RedisKeyedScripts, ParkedKeysLooksAtTenThousandDeadRows) {
+  put_in("k", {"head"});
+  db.command("EVAL",
+             "for i = 2, 12000 do "
+             "redis.call('HSET', KEYS[1] .. 'event:e' .. i, 'key', '=k', 'status', 'DEAD', 'blocked', '0') "
+             "redis.call('ZADD', KEYS[1] .. 'dead_in_line', i, string.format('%016de%d', i, i)) end",
+             1, key(""));
+  ASSERT_THAT(b.parked_keys(1), IsEmpty());  // the server knows the script now
+  EXPECT_EQ(scripts_of([&] { EXPECT_THAT(b.parked_keys(1000), IsEmpty()); }), 100) << "a hundred a script";
+}
+
 // Nothing is settled, so a key belongs to the claim that has its head: another one that has rows of it overtook.
 TEST_F(RedisKeyed, StoresThatClaimAtTheSameTimeNeverTakeRowsOfOneKeyInTwoClaims) {
   constexpr int keys = 40;

@@ -458,6 +458,23 @@ TEST_F(SqliteKeyed, R8_NoStatementCostsMoreBecauseRowsAreDone) {
   for (auto const& [sql, steps] : before) EXPECT_LT(after.at(sql), steps + 50) << sql;
 }
 
+// Dead rows in line that stand behind others do not park their keys.
+TEST_F(SqliteKeyed, ParkedKeysLooksAtTenThousandDeadRows) {
+  auto const work = [&] {
+    handles.steps.clear();
+    EXPECT_THAT(store().parked_keys(10), SizeIs(1));
+    int steps = 0;
+    for (auto const& [sql, n] : handles.steps) steps += n;
+    return steps;
+  };
+  put("parks", "z", "status = 3");
+  put_keys("head", 10'500);
+  put_keys("dead", 10'500, 3);
+  auto const before = work();
+  put_keys("more", 10'500, 3);
+  EXPECT_LT(work(), before + before / 10);
+}
+
 // ---- The index
 
 class SqliteKeyIndex : public ::testing::Test {
