@@ -78,18 +78,17 @@ void add_run(key_statements& s, in_layout const& t, bool indexed) {
 }
 
 void add_unblocking(key_statements& s, in_layout const& t, bool indexed) {
-#define ADD_NEXT(seq)                                                                                          \
+#define ADD_NEXT(more)                                                                                         \
   "SELECT if(x.{blocked} = 1, concat(@outbox_next, ',[', x.{seq}, ']'), @outbox_next) INTO @outbox_next FROM " \
-  "[line:x] WHERE [key:x] = ?1 AND x.{seq} > " seq " ORDER BY x.{seq} LIMIT 1"
+  "[line:x] WHERE [key:x] = ?1 AND x.{seq} > ?2" more " ORDER BY x.{seq} LIMIT 1"
   s.begin_unblock = "SET @outbox_next = '[[0]'";
-  s.add_next = t(in_line(ADD_NEXT("?2"), indexed));
-  s.lowest_left = t("SELECT min(c.n) INTO @outbox_seq FROM " ID_ROWS(", id varchar(36) [utf8] PATH '$[1]'")
-                    " WHERE NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE p.{event_id} = c.id "
-                    "AND " IN_LINE("p.") ")");
-  s.add_next_behind = t(in_line(ADD_NEXT("@outbox_seq"), indexed));
+  s.add_next = t(in_line(ADD_NEXT(""), indexed));
+  s.add_next_if_left = t(in_line(
+      ADD_NEXT(" AND NOT EXISTS (SELECT 1 FROM {outbox_event} p WHERE p.{event_id} = ?3 AND " IN_LINE("p.") ")"),
+      indexed));
 #undef ADD_NEXT
   s.unblock = t(
-      "UPDATE (SELECT j.n FROM JSON_TABLE(concat(@outbox_next, ']'), '$[*]' COLUMNS (n bigint PATH '$[0]')) j "
+      "UPDATE (SELECT DISTINCT j.n FROM JSON_TABLE(concat(@outbox_next, ']'), '$[*]' COLUMNS (n bigint PATH '$[0]')) j "
       "ORDER BY j.n" EVERY_ROW ") c STRAIGHT_JOIN {outbox_event} t FORCE INDEX (PRIMARY) ON t.{seq} = c.n SET " UNBLOCK(
           "t.") " WHERE " WAITS("t."));
   s.delayed =

@@ -34,9 +34,8 @@ struct key_statements {
 
   // Each row that is to be unblocked is added to @outbox_next, and then all are changed.
   std::string begin_unblock;
-  std::string add_next;         ///< ?1 key, ?2 seq
-  std::string lowest_left;      ///< rows [seq, id] -> @outbox_seq, the lowest of those that are not in line
-  std::string add_next_behind;  ///< ?1 key; behind @outbox_seq
+  std::string add_next;          ///< ?1 key, ?2 seq
+  std::string add_next_if_left;  ///< ?1 key, ?2 seq, ?3 id; if that row is not in line
   std::string unblock;
 
   std::string delayed;  ///< ids -> @outbox_rows; then key, seq and id of those that another program has delayed, locked

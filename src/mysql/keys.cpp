@@ -248,28 +248,24 @@ void key_order::end_transaction() const noexcept {
   }
 }
 
-void key_order::add_unblock(packets& p, sql::left_rows const& left, bool look) const {
-  std::map<std::string_view, std::vector<std::size_t>> keys;
-  for (std::size_t i = 0; i < left.key.size(); ++i) keys[*left.key[i]].push_back(i);
+// Behind the lowest is enough if the rows between them have left in this transaction too. A row between them that is in
+// line may be leaving it in another one, which does not see what this one changes: neither would unblock what waits
+// behind the highest.
+void key_order::add_unblock(packets& p, sql::left_rows const& left, behind which) const {
   p.statement([&](sql_text& t) { t << s_.begin_unblock; });
-  for (auto const& [key, rows] : keys) {
-    auto const lowest = [&] {
-      std::int64_t n = left.seq[rows.front()];
-      for (auto const i : rows) n = std::min(n, left.seq[i]);
-      return n;
-    };
-    if (!look) {
-      p.statement([&](sql_text& t) { t.statement(s_.add_next, {key, lowest()}); });
-      continue;
+  std::map<std::string_view, std::int64_t> lowest;
+  for (std::size_t i = 0; i < left.key.size(); ++i) {
+    std::string_view const key = *left.key[i];
+    auto const seq = left.seq[i];
+    if (which == behind::lowest) {
+      auto& s = lowest.try_emplace(key, seq).first->second;
+      s = std::min(s, seq);
+    } else {
+      p.statement([&](sql_text& t) { t.statement(s_.add_next_if_left, {key, seq, std::string_view{*left.id[i]}}); });
     }
-    std::string json;
-    for (auto const i : rows) {
-      json += (json.empty() ? "[[" : ",[") + std::to_string(left.seq[i]) + ",";
-      append_json(json, *left.id[i]);
-      json += "]";
-    }
-    p.statement([&](sql_text& t) { add_with_rows(t, s_.lowest_left, json + "]"); });
-    p.statement([&](sql_text& t) { t.statement(s_.add_next_behind, {key}); });
+  }
+  for (auto const& [key, seq] : lowest) {
+    p.statement([&](sql_text& t) { t.statement(s_.add_next, {key, seq}); });
   }
   p.statement([&](sql_text& t) { t << s_.unblock; });
 }
@@ -292,7 +288,7 @@ std::size_t key_order::let_leave(std::span<std::string const> ids, sql::dialect 
       change << s_.leave;
       add_numbers(change, sets_.seq, left.seq);
     });
-    add_unblock(p, left, false);
+    add_unblock(p, left, behind::each_that_left);  // others stand between them
   }
   p.statement([&](sql_text& end) { end << dialect.commit; });
   p.flush();

@@ -51,9 +51,12 @@ class key_order {
   /// As `set_store` asks for it. In a transaction of its own.
   [[nodiscard]] std::size_t note(std::span<std::string const> ids) const;
 
-  /// Adds the statements that unblock what is behind the lowest row of each key. The last of them changes the rows.
-  /// `look`: it is unknown which of the rows have left the line.
-  void add_unblock(packets& p, sql::left_rows const& left, bool look) const;
+  /// Adds the statements that unblock what is behind rows which have left the line. The last of them changes the rows.
+  enum class behind {
+    lowest,         ///< Of each key. All of the rows have left.
+    each_that_left  ///< Others may stand between them, and some of them may be in line.
+  };
+  void add_unblock(packets& p, sql::left_rows const& left, behind which) const;
 
   /// These too are as `set_store` asks for them.
   std::size_t let_leave(std::span<std::string const> ids, sql::dialect const& dialect) const;

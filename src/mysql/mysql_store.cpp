@@ -337,7 +337,7 @@ void mysql_store::send_settle(sql::connection& c, std::span<sql::settle_group co
   p.statement([&](sql_text& t) { t << statements().begin; });
   for (auto const& g : groups) p.statement([&](sql_text& t) { add_settlement(t, sets_, g); });
   bool const unblocks = !left.key.empty();
-  if (unblocks) order(c).add_unblock(p, left, false);
+  if (unblocks) order(c).add_unblock(p, left, key_order::behind::lowest);
   p.flush();
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (static_cast<std::size_t>(p.answers[i + 1].changed) == groups[i].id.size()) continue;
@@ -351,7 +351,8 @@ void mysql_store::send_settle(sql::connection& c, std::span<sql::settle_group co
   if (unblocks) reply.unblocked = static_cast<std::size_t>(p.answers.back().changed);
 }
 
-// Locks and shows the rows of each group before it changes them.
+// Locks and shows the rows of each group before it changes them. A row whose settlement was lost may stand in line
+// between the others.
 void mysql_store::settle_with_a_look(driver& d, std::span<sql::settle_group const> groups, sql::left_rows const& left,
                                      spi::settle_reply& reply) const {
   packets p{d, packet_};
@@ -361,7 +362,7 @@ void mysql_store::settle_with_a_look(driver& d, std::span<sql::settle_group cons
     p.statement([&](sql_text& t) { add_settlement(t, sets_, g); });
   }
   bool const unblocks = !left.key.empty();
-  if (unblocks) order(d).add_unblock(p, left, true);
+  if (unblocks) order(d).add_unblock(p, left, key_order::behind::each_that_left);
   p.statement([&](sql_text& t) { t << statements().commit; });
   p.flush();
   for (std::size_t i = 0; i < groups.size(); ++i) {

@@ -68,6 +68,18 @@ class MysqlKeyed : public MysqlServer {
     all.push_back(text);
     return all;
   }
+  // A change of a row for which `condition` is true waits until the lock of the gate is free.
+  [[nodiscard]] std::string gate() const { return db.database() + ".gate"; }
+  void make_gate(std::string const& condition) {
+    db.execute("CREATE TRIGGER " + db.table("gate") + " BEFORE UPDATE ON " + db.table() + " FOR EACH ROW BEGIN IF " +
+               condition + " THEN DO get_lock('" + gate() + "', 60); DO release_lock('" + gate() + "'); END IF; END");
+  }
+  bool a_session_is_at_the_gate() {
+    return eventually([&] {
+      return db.ask("SELECT count(*) FROM information_schema.processlist WHERE db = ? AND state = 'User lock'",
+                    db.database()) == "1";
+    });
+  }
   // True when a transaction waits for a lock.
   bool a_transaction_waits() {
     return eventually([&] {
@@ -154,6 +166,69 @@ TEST_F(MysqlKeyed, WithTheLockOfTheHeadAKeyWouldStop) {
   run(two, "COMMIT");
   EXPECT_THAT(claim("n/2").rows, IsEmpty());
   EXPECT_EQ(blocked("c"), "1");
+}
+
+// An operator has cancelled b, which parks its key, and discards it while a, b and c are settled: neither sees what the
+// other has not committed. So many rows of a claim are settled by their numbers, which leaves no lock on b.
+TEST_F(MysqlKeyed, I5_WhatWaitsBehindEachOfSeveralIsUnblockedIfOneBetweenThemIsLost) {
+  store = db.open();  // its statements may take long
+  put("k", {"a", "b", "c"});
+  for (int i = 0; i < 30; ++i) {
+    auto const name = "other" + std::to_string(i);
+    put(name, {name.c_str()});
+  }
+  put("k", {"d"});
+  auto const held = claim("n/1", 33).rows;
+  ASSERT_EQ(held.size(), 33U);
+  ASSERT_EQ(claim("n/2").noted, 1U);
+  ASSERT_EQ(store->backend().cancel({.ids = {"b"}}, "on purpose", 1), 1U);
+  // Only the second try, which knows that a row was lost, waits before its look.
+  make_gate("NEW.event_id = 'c' AND NEW.status = 1 AND (@tries := coalesce(@tries, 0) + 1) = 2");
+  one.execute("DO get_lock('" + gate() + "', 0)");
+  auto settled = std::async(std::launch::async, [&] { return deliver(held); });
+  ASSERT_TRUE(a_session_is_at_the_gate());
+  run(two, "START TRANSACTION");
+  run(two, "UPDATE TABLE SET blocked = NULL WHERE event_id = 'b'");
+  ASSERT_THAT(two.query<std::string>("SELECT event_id FROM " + db.table() +
+                                     " WHERE ordering_key = 'k' AND status <> 1 AND blocked IS NOT NULL ORDER BY seq"),
+              ElementsAre("a", "c", "d"))
+      << "the discard sees c in line behind b, so it unblocks nothing";
+  one.execute("DO release_lock('" + gate() + "')");
+  auto const reply = settled.get();
+  run(two, "COMMIT");
+  EXPECT_EQ(std::ranges::count(reply.applied, true), 32);
+  EXPECT_EQ(reply.unblocked, 1U);
+  EXPECT_EQ(blocked("d"), "0");
+  EXPECT_THAT(ids(claim("n/3")), ElementsAre("d"));
+}
+
+// Behind each of those that have left, the next row is the same.
+TEST_F(MysqlKeyed, ARowThatWaitsBehindSeveralIsUnblockedOnce) {
+  put("k", {"a", "b", "c", "d"});
+  auto const held = claim("n/1", 3).rows;
+  ASSERT_EQ(held.size(), 3U);
+  ASSERT_EQ(claim("n/2").noted, 1U);
+  db.execute("UPDATE " + db.table() + " SET locked_by = 'n/9' WHERE event_id = 'c'");
+  auto const reply = deliver(held);
+  EXPECT_THAT(reply.applied, ElementsAre(true, true, false));
+  EXPECT_EQ(reply.unblocked, 0U) << "c is in line";
+  db.execute("UPDATE " + db.table() + " SET status = 1, locked_by = NULL WHERE event_id = 'c'");
+  db.execute("UPDATE " + db.table() + " SET status = 0, locked_by = 'n/1' WHERE event_id IN ('a', 'b')");
+  EXPECT_EQ(deliver(held).unblocked, 1U);
+  EXPECT_EQ(blocked("d"), "0");
+}
+
+// A settlement that was lost has left nothing: what waits behind its row still does.
+TEST_F(MysqlKeyed, ASettlementThatWasLostUnblocksNothing) {
+  put("k", {"a", "b"});
+  auto const held = claim("n/1", 1).rows;
+  ASSERT_EQ(held.size(), 1U);
+  ASSERT_EQ(claim("n/2").noted, 1U);
+  db.execute("UPDATE " + db.table() + " SET locked_by = 'n/9' WHERE event_id = 'a'");
+  auto const reply = deliver(held);
+  EXPECT_THAT(reply.applied, ElementsAre(false));
+  EXPECT_EQ(reply.unblocked, 0U);
+  EXPECT_EQ(blocked("b"), "1");
 }
 
 // A renewal locks rows by their ids, and the next row of the key may have the lower one.

@@ -260,7 +260,7 @@ TEST_F(MysqlKeyPlan, ThePlaceOfARowIsReadByItsKeyAndNumber) {
     expect_key("around", with(keys.around, {k, middle, std::int64_t{10}}), 50);
     expect_key("run", with(keys.run, {k, middle, std::int64_t{64}}), 80);
     expect_key("add next", with(keys.add_next, {k, middle}), 5);
-    expect_key("add next behind", with(keys.add_next_behind, {k}), 5);
+    expect_key("add next if left", with(keys.add_next_if_left, {k, middle, std::string_view{"d7"}}), 10);
     expect_key("place", with(keys.place, {}), 5);
     expect_key("page", with(keys.blocked_page, {k, middle, std::int64_t{100}}), 310);
     expect("find place", with(keys.find_place, {std::string_view{"k7"}}), "outbox_event_id", 5);
