@@ -45,7 +45,8 @@ namespace {
 #define ID_ROWS(columns) "JSON_TABLE([rows], '$[*]' COLUMNS (n bigint PATH '$[0]'" columns ")) c"
 #define DUE_AT ", due datetime(6) PATH "
 
-// Without the mark, no node would clear a note.
+// Without the mark, no node would clear a note. It may be removed behind the look for the rows, so the note asks too. A
+// locking read locks nothing that it reads in a subquery.
 #define MARKED "EXISTS (SELECT 1 FROM {outbox_meta} WHERE name = 'keyed' AND value = '1')"
 
 void add_notes(key_statements& s, in_layout const& t) {
@@ -56,7 +57,7 @@ void add_notes(key_statements& s, in_layout const& t) {
   "START TRANSACTION; SELECT json_arrayagg(json_array(t.{seq})) INTO @outbox_rows FROM " ID_ROWS(                        \
       ", b bigint PATH '$[1]'" DUE_AT "'$[2]'") " STRAIGHT_JOIN {outbox_event} p FORCE INDEX (PRIMARY) ON p.{seq} = " \
   "c.b STRAIGHT_JOIN {outbox_event} t FORCE INDEX ({outbox_event_due}) ON t.due_at = c.due AND t.{seq} = c.n WHERE "  \
-  IN_LINE("p.") " AND t.{blocked} = 0 FOR UPDATE SKIP LOCKED; UPDATE " CHOSEN " SET {blocked} = 1; COMMIT"
+  IN_LINE("p.") " AND t.{blocked} = 0 AND " MARKED " FOR UPDATE SKIP LOCKED; UPDATE " CHOSEN " SET {blocked} = 1; COMMIT"
   s.note = t(NOTE);
   s.note_block =
       t("BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END; " NOTE "; END");

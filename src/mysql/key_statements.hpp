@@ -24,6 +24,7 @@ struct key_statements {
 
   // Notes rows [seq, seq of the row before, due_at]. Never waits: it skips what others have locked, and it locks a row
   // where claims do, in the index of due rows, because a claim that has skipped a row keeps its lock there.
+  // It blocks nothing on a table that is not marked.
   std::string note;        ///< Several statements
   std::string note_block;  ///< The same as one statement of MariaDB, which ends its transaction even if it fails
   std::string noted;       ///< -> how many they were

@@ -231,6 +231,48 @@ TEST_F(MysqlKeyed, ASettlementThatWasLostUnblocksNothing) {
   EXPECT_EQ(blocked("b"), "1");
 }
 
+// A node stood still between its question which rows it may note and the note, and the mark was removed meanwhile.
+TEST_F(MysqlKeyed, I5_ANoteWithoutTheMarkBlocksNothing) {
+  put("k", {"a", "b"});
+  ASSERT_THAT(ids(claim("n/1", 1)), ElementsAre("a"));
+  auto const note = note_of("b", "a");
+  store->backend().set_keyed(false);
+  for (auto const& sql : note) one.execute(sql);
+  EXPECT_EQ(blocked("b"), "0");
+  store->backend().set_keyed(true);
+  for (auto const& sql : note) one.execute(sql);
+  EXPECT_EQ(blocked("b"), "1");
+}
+
+// Nor does a change of the mark hold up a note.
+TEST_F(MysqlKeyed, ANoteDoesNotHoldUpAChangeOfTheMark) {
+  auto const remove = "UPDATE " + db.table("outbox_meta") + " SET value = '0' WHERE name = 'keyed'";
+  for (auto const flavour : {mysql::flavour::detect, mysql::flavour::mysql}) {
+    db.execute("DELETE FROM " + db.table());
+    auto o = db.options();
+    o.flavour = flavour;
+    store = mysql::open(db.url(), o);
+    store->backend().set_keyed(true);
+    put("k", {"a", "b"});
+    ASSERT_THAT(ids(claim("n/1", 1)), ElementsAre("a"));
+    make_gate("NEW.event_id = 'b' AND NEW.blocked = 1");
+    one.execute("DO get_lock('" + gate() + "', 0)");
+    auto noted = std::async(std::launch::async, [&] { return claim("n/2").noted; });
+    ASSERT_TRUE(a_session_is_at_the_gate());
+    run(two, "START TRANSACTION");
+    EXPECT_NO_THROW(two.execute(remove)) << "the note is open";
+    run(two, "ROLLBACK");
+    one.execute("DO release_lock('" + gate() + "')");
+    EXPECT_EQ(noted.get(), 1U);
+    db.execute("DROP TRIGGER " + db.table("gate"));
+    db.execute("UPDATE " + db.table() + " SET blocked = 0 WHERE event_id = 'b'");
+    run(two, "START TRANSACTION");
+    two.execute(remove);
+    EXPECT_EQ(claim("n/3").noted, 1U) << "the change is open";
+    run(two, "ROLLBACK");
+  }
+}
+
 // A renewal locks rows by their ids, and the next row of the key may have the lower one.
 TEST_F(MysqlKeyed, ASettlementDoesNotTouchANextRowThatIsNotBlocked) {
   put("k", {"z", "b"});
