@@ -51,6 +51,13 @@ class child_process {
     if (pid_ > 0) ::kill(pid_, which);
   }
 
+  /// Returns when none of its threads runs. SIGCONT lets them go on.
+  void suspend() const {
+    signal(SIGSTOP);
+    ::siginfo_t info;
+    if (pid_ > 0) ::waitid(P_PID, static_cast<::id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT);
+  }
+
   void kill_hard() {
     signal(SIGKILL);
     wait();

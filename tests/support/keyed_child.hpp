@@ -6,7 +6,8 @@
 // It says its incarnation, writes, and runs until SIGTERM; then it stops and prints its counters. Lines of the ledger,
 // where KEY:N is an event's id:
 //   C KEY:N           it was committed
-//   B KEY:N NAME      a listener of this process was called        S KEY:N NAME   and was done
+//   B KEY:N NAME      a listener of this process was called
+//   S KEY:N NAME      and was done         F KEY:N NAME   and failed         D KEY:N NAME   and deferred it
 #pragma once
 
 #include <fcntl.h>
@@ -75,6 +76,7 @@ class keyed_child {
   }
 
  private:
+  void say(char what, std::string const& id) const { say(std::string{what} + " " + id + " " + a_.name + "\n"); }
   void say(std::string const& line) const {
     if (::write(ledger_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::abort();
   }
@@ -92,12 +94,18 @@ class keyed_child {
 
   // An event fails at its first attempt or is deferred once by each process, or neither.
   result answer(delivery const& d) {
-    say("B " + d.id + " " + a_.name + "\n");
+    say('B', d.id);
     std::this_thread::sleep_for(200us);  // as long as a listener may take
     auto const draw = std::hash<std::string>{}(d.id) % 100;
-    if (draw < 5 && d.attempt == 1) return failed{"for once"};
-    if (draw >= 5 && draw < 8 && is_first(d.id)) return defer{10ms, "not yet"};
-    say("S " + d.id + " " + a_.name + "\n");
+    if (draw < 5 && d.attempt == 1) {
+      say('F', d.id);
+      return failed{"for once"};
+    }
+    if (draw >= 5 && draw < 8 && is_first(d.id)) {
+      say('D', d.id);
+      return defer{10ms, "not yet"};
+    }
+    say('S', d.id);
     return done;
   }
 

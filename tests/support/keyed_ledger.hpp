@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -20,7 +21,9 @@ namespace outbox {
 
 class keyed_cluster {
  public:
-  keyed_cluster(std::string program, std::string connection, std::string schema)
+  /// `connection_of` the name of a process: by it, its sessions can be told from those of the others.
+  using connection_of = std::function<std::string(std::string const&)>;
+  keyed_cluster(std::string program, connection_of connection, std::string schema)
       : program_{std::move(program)}, connection_{std::move(connection)}, schema_{std::move(schema)} {}
 
   struct member {
@@ -30,7 +33,7 @@ class keyed_cluster {
 
   member begin(std::string const& name, int events) const {
     member m{std::make_unique<child_process>(
-                 std::vector<std::string>{program_, connection_, schema_, path(), name, std::to_string(events),
+                 std::vector<std::string>{program_, connection_(name), schema_, path(), name, std::to_string(events),
                                           std::to_string(lease.count()), std::to_string(keys)}),
              name,
              {}};
@@ -64,7 +67,7 @@ class keyed_cluster {
   }
 
   struct verdict {
-    std::size_t committed = 0, delivered = 0, repeated = 0;
+    std::size_t committed = 0, delivered = 0, repeated = 0, failed = 0, deferred = 0;
     std::vector<std::string> missing, inversions;
   };
 
@@ -83,6 +86,8 @@ class keyed_cluster {
       int const n = std::stoi(id.substr(id.find(':') + 1));
       auto& last = reached[key];
       if (what == "C") committed.insert(id);
+      if (what == "F") ++v.failed;
+      if (what == "D") ++v.deferred;
       if (what == "B" && n > last + 1) v.inversions.push_back(id + " began after " + std::to_string(last) + rest);
       if (what != "S") continue;
       if (n > last + 1) v.inversions.push_back(id + " succeeded after " + std::to_string(last) + rest);
@@ -103,7 +108,9 @@ class keyed_cluster {
  private:
   [[nodiscard]] std::string path() const { return dir_ / "ledger"; }
 
-  std::string program_, connection_, schema_;
+  std::string program_;
+  connection_of connection_;
+  std::string schema_;
   temporary_directory dir_;
 };
 
