@@ -248,8 +248,8 @@ class OUTBOX_CORE_EXPORT inspector {
   /// The live nodes, by incarnation.
   [[nodiscard]] virtual std::vector<node_row> nodes() = 0;
 
-  /// Up to `limit` keys that are parked, by key. `dead_events` brings their events back or discards them. Throws
-  /// `error` (unsupported) if the store keeps no order per key.
+  /// Up to `limit` keys that are parked, by key; a store may look at 10,000 DEAD rows and no more. `dead_events` brings
+  /// their events back or discards them. Throws `error` (unsupported) if the store keeps no order per key.
   [[nodiscard]] virtual std::vector<parked_key> parked_keys(std::size_t limit);
 };
 

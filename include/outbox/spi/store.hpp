@@ -507,11 +507,11 @@ class OUTBOX_CORE_EXPORT store : public outbox::v0::store {
   /// The state of the table. Counts stop at `limit`.
   [[nodiscard]] virtual table_overview overview(std::uint64_t limit);
 
-  /// Up to `limit` keys that are parked, by key.
+  /// Up to `limit` keys that are parked, by key. A store may look at 10,000 DEAD rows in line and no more.
   [[nodiscard]] virtual std::vector<parked_key> parked_keys(std::size_t limit);
 
   /// Unblocks up to `limit` rows that are blocked although they are the first in line of their key: another program
-  /// deleted or changed the rows before them. Returns the number of rows.
+  /// deleted or changed the rows before them. Returns the number of rows. May end early; the next call goes on.
   virtual std::size_t heal(std::size_t limit);
 
   /// Makes what the order of keys needs in the database, such as an index, without marking the table. That may take
