@@ -62,6 +62,19 @@ std::string reasons_of(std::vector<node_row> const& nodes) {
   return all;
 }
 
+// Why events that are not due wait for long: some fail, or stand behind an event that is deferred or still running.
+std::string slow_text(table_overview const& t) {
+  std::string text;
+  if (t.retrying > 0) {
+    text = counted(t.retrying, t.limit, "event fails and is", "events fail and are") + " tried again";
+  }
+  if (t.blocked > 0) {
+    text += (text.empty() ? "" : "; ") + counted(t.blocked, t.limit, "event waits behind another of its key",
+                                                 "events wait behind others of their key");
+  }
+  return text;
+}
+
 void join(std::string& sentence, std::string const& part) {
   if (!part.empty()) sentence += (sentence.empty() ? "" : ". ") + part;
 }
@@ -107,11 +120,10 @@ verdict judge(evidence const& e, limits const& l) {
     v.what = t.done_in_a_minute == 0 && e.keeps_done_rows ? verdict::level::stalled : verdict::level::degraded;
     v.since = t.due_since;
     join(problems, "events are due and not claimed; " + waiting_text(t));
-  } else if (t.waiting_since && t.at - *t.waiting_since > l.lag && t.retrying > 0) {
+  } else if (t.waiting_since && t.at - *t.waiting_since > l.lag && !slow_text(t).empty()) {
     v.what = verdict::level::degraded;
     v.since = t.waiting_since;
-    join(problems, counted(t.retrying, t.limit, "event fails and is", "events fail and are") + " tried again; " +
-                       waiting_text(t));
+    join(problems, slow_text(t) + "; " + waiting_text(t));
   }
   if (!reasons.empty()) {
     v.what = std::max(v.what, verdict::level::degraded);

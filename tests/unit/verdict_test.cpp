@@ -84,6 +84,31 @@ TEST_F(Verdict, FailingEventsAreToldWithTheirAge) {
   EXPECT_EQ(judged().what, level::healthy) << "a retry is nothing special";
 }
 
+// Their head is deferred, or its listener hangs: nothing is due, fails or is DEAD.
+TEST_F(Verdict, EventsThatWaitForLongBehindOthersOfTheirKeyAreTold) {
+  facts.keyed = true;
+  facts.table.pending = 41;
+  facts.table.delayed = 1;
+  facts.table.blocked = 40;
+  facts.table.done_in_a_minute = 100;
+  facts.table.waiting_since = facts.table.at - 3h;
+  auto const v = judged();
+  EXPECT_EQ(v.what, level::degraded);
+  EXPECT_EQ(v.since, facts.table.waiting_since);
+  EXPECT_EQ(
+      v.sentence,
+      "DEGRADED since 2030-01-31 00:00:00Z: 40 events wait behind others of their key; 41 events wait, the oldest "
+      "for 3 h, steady.");
+  facts.table.retrying = 1;
+  EXPECT_THAT(judged().sentence,
+              HasSubstr("1 event fails and is tried again; 40 events wait behind others of their key; 41 events wait"));
+  facts.table.retrying = 0;
+  facts.table.blocked = 1;
+  EXPECT_THAT(judged().sentence, HasSubstr("1 event waits behind another of its key; "));
+  facts.table.waiting_since = facts.table.at - 5s;
+  EXPECT_EQ(judged().what, level::healthy) << "each waits for its turn";
+}
+
 TEST_F(Verdict, DeadEventsCountUpToTheLimitThatIsGiven) {
   facts.table.dead = 1;
   facts.table.last_dead = facts.table.at - 30s;

@@ -169,10 +169,10 @@ void add_status(command_tree& tree) {
       {.summary = "say whether events are delivered, and if not, what is wrong and since when",
        .details =
            "The first line is the verdict: HEALTHY, DEGRADED or STALLED, in a sentence. STALLED: events are due, and "
-           "no node delivers, or nothing was delivered in the last minute. DEGRADED: events are late, fail, or are "
-           "DEAD, a key is parked, or a node says that it is not well.\n\nThe figures come from indexes, so they cost "
-           "little on a large table. "
-           "Counts stop at 100,000 and are shown with a ≥ then. It only reads.",
+           "no node delivers, or nothing was delivered in the last minute. DEGRADED: events are late, fail, wait "
+           "long behind others of their key, or are DEAD, a key is parked, or a node says that it is not well.\n\nThe "
+           "figures come from indexes, so they cost little on a large table. Counts stop at 100,000 and are shown with "
+           "a ≥ then. It only reads.",
        .examples = {{"outbox status --db sqlite:shop.db", "is everything delivered?"},
                     {"outbox status --config /etc/outbox/relay.toml --watch",
                      "the same, drawn again every two seconds"},
