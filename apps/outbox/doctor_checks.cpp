@@ -34,13 +34,13 @@ std::string listed(std::vector<std::string> const& names, std::size_t most = 5) 
   return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more" : text;
 }
 
-// An id as an argument of a command: other people may have written it.
-std::string argument(std::string const& id) {
+// An id or a type as an argument of a command: other people may have written it.
+std::string argument(std::string const& text) {
   constexpr std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-";
-  if (!id.empty() && id.front() != '-' && id.find_first_not_of(plain) == std::string::npos) return id;
-  std::string text = "'";
-  for (auto const c : id) text += c == '\'' ? std::string{"'\\''"} : std::string{c};
-  return text + "'";
+  if (!text.empty() && text.front() != '-' && text.find_first_not_of(plain) == std::string::npos) return text;
+  std::string quoted = "'";
+  for (auto const c : text) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
+  return quoted + "'";
 }
 
 bool may_deliver(node_row const& n) { return n.mode != outbox::node_mode::writer_only; }
@@ -189,8 +189,10 @@ void check_keys(bool keyed, std::vector<outbox::parked_key> const& parked, std::
     marked.problem("The table is keyed, and live nodes of other modes deliver from it: " + listed(without) + ".",
                    "outbox nodes\n-- stop them, or the keyed nodes, and then: outbox unkey");
   } else if (!keyed && !with_order.empty()) {
-    marked.problem("The mark of the table was removed while keyed nodes are live: " + listed(with_order) + ".",
-                   "-- restart them: the first one that starts marks the table again");
+    marked.problem("The table is not marked as keyed, and keyed nodes are live: " + listed(with_order) +
+                       ". Either they are still preparing it, or its mark was removed.",
+                   "outbox nodes\n-- nodes that started a moment ago: wait, they mark the table when its index is there"
+                   "\n-- others: restart them, the first one that starts marks the table again");
   } else {
     marked.passed(keyed ? "The table keeps the order of keys."
                         : "The table keeps no order of keys, and no live node does.");
@@ -232,9 +234,11 @@ void check_routes(std::vector<node_row> const& nodes, std::vector<outbox::spi::e
     return false;
   };
   std::vector<std::string> unserved;
+  std::string first;  // as an argument
   std::uint64_t pending = 0;
   for (auto const& t : types) {
     if (serves(t)) continue;
+    if (unserved.empty()) first = argument(t.event_type);
     unserved.push_back(t.event_type + (t.aggregate_type == outbox::global_aggregate ? "" : " of " + t.aggregate_type));
     pending += t.counts.pending();
   }
@@ -248,10 +252,9 @@ void check_routes(std::vector<node_row> const& nodes, std::vector<outbox::spi::e
   }
   here.says(pending > 0 ? finding_level::problem : finding_level::warning,
             "Event types without a route on any live node: " + listed(unserved) + ".",
-            "outbox list --type " + unserved.front().substr(0, unserved.front().find(' ')) +
-                "\n-- then deploy a node with a listener for it, or: outbox cancel --type " +
-                unserved.front().substr(0, unserved.front().find(' ')) +
-                (keyed ? ", and then outbox discard, so that its keys go on" : ""));
+            "outbox list --type " + first +
+                "\n-- then deploy a node with a listener for it, or: outbox cancel --type " + first +
+                (keyed ? "\n-- cancelled events park their keys until you run: outbox discard --type " + first : ""));
 }
 
 void check_store(outbox::store& s, doctor_limits const& limits, finding_list& found) {

@@ -40,7 +40,7 @@ void check_keys(bool keyed, std::vector<outbox::parked_key> const& parked, std::
 
 /// "unserved_types": event types in the table that no live node has a route for.
 void check_routes(std::vector<outbox::node_row> const& nodes, std::vector<outbox::spi::event_type_counts> const& types,
-                  finding_list& found);
+                  bool keyed, finding_list& found);
 
 /// "schema_version" of a table that is not there, or is another one's.
 void add_schema_problem(std::string const& problem, bool newer, finding_list& found);

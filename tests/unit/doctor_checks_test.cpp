@@ -65,5 +65,39 @@ TEST(DoctorChecks, ParkedKeysAreNamedWithCommandsThatCanBeCopied) {
   EXPECT_THAT(f.fix, HasSubstr("outbox replay 'it'\\''s; $(reboot)'"));
 }
 
+// A node announces itself before it makes the index and marks the table.
+TEST(DoctorChecks, ATableThatIsNotMarkedMayBeInPreparation) {
+  finding_list found;
+  check_keys(false, {}, {{.incarnation = "strict:1:x", .name = "strict", .mode = outbox::node_mode::keyed}},
+             instant{1000s}, found);
+  EXPECT_EQ(found.at(0).code, "order_of_keys");
+  EXPECT_EQ(found.at(0).level, finding_level::problem);
+  EXPECT_EQ(
+      found.at(0).text,
+      "The table is not marked as keyed, and keyed nodes are live: strict. Either they are still preparing it, or "
+      "its mark was removed.");
+  EXPECT_THAT(found.at(0).fix, ::testing::StartsWith("outbox nodes\n"));
+  EXPECT_THAT(found.at(0).fix, HasSubstr("restart them"));
+}
+
+TEST(DoctorChecks, TypesWithoutARouteAreNamedWithCommandsThatCanBeCopied) {
+  auto const fix = [](std::string const& type, bool keyed) {
+    finding_list found;
+    check_routes({{.incarnation = "n:1:x",
+                   .name = "n",
+                   .started_at = instant{1s},
+                   .active = true,
+                   .routes = {{"mail", "mail"}}}},
+                 {{.event_type = type, .aggregate_type = "order", .counts = {.created = 1}}}, keyed, found);
+    EXPECT_EQ(found.at(0).level, finding_level::problem);
+    return found.at(0).fix;
+  };
+  EXPECT_EQ(fix("order.placed", false),
+            "outbox list --type order.placed\n-- then deploy a node with a listener for it, or: outbox cancel --type "
+            "order.placed");
+  EXPECT_THAT(fix("order.placed", true), ::testing::EndsWith("until you run: outbox discard --type order.placed"));
+  EXPECT_THAT(fix("my type; $(reboot)", true), HasSubstr("outbox list --type 'my type; $(reboot)'\n"));
+}
+
 }  // namespace
 }  // namespace outbox_tool

@@ -108,6 +108,24 @@ TYPED_TEST(ToolKeyed, StatusTellsWhichKeyIsParkedAndBehindWhichEvent) {
   EXPECT_THAT(this->run("status", {"--pretty"}).out, HasSubstr("parked keys"));
 }
 
+// As an event of a type that no node serves is, for ever.
+TYPED_TEST(ToolKeyed, StatusTellsThatEventsWaitBehindADeferredOne) {
+  static_cast<void>(this->store());
+  this->store().set_keyed(true);
+  this->heartbeat("n", node_mode::keyed);
+  for (auto const* const id : {"a", "b"}) this->put(id, "order.placed", {.ordering_key = "k"});
+  this->settle("a", spi::outcome::defer, "no listener for event type 'order.placed'");
+  this->block("b");
+  EXPECT_EQ(this->json("status").at("verdict"), "healthy");
+  auto const j = this->json("status", {"--max-lag", "0s"}, 1);
+  EXPECT_EQ(j.at("verdict"), "degraded");
+  EXPECT_EQ(j.at("due"), 0);
+  EXPECT_EQ(j.at("retrying"), 0);
+  EXPECT_EQ(j.at("parked_keys"), 0);
+  EXPECT_THAT(j.at("sentence").template get<std::string>(), HasSubstr("1 event waits behind another of its key"));
+  EXPECT_THAT(this->run("errors").out, HasSubstr("no listener for event type")) << "the cause";
+}
+
 TYPED_TEST(ToolKeyed, ShowTellsWhereAnEventStands) {
   this->park();
   this->put("later", "order.placed", {.deliver_after = 1h, .ordering_key = "k"});
@@ -155,7 +173,8 @@ TYPED_TEST(ToolKeyed, TheDoctorFindsNodesThatDoNotAgreeWithTheMark) {
   this->store().set_keyed(false);
   auto const unmarked = this->finding("order_of_keys");
   EXPECT_EQ(unmarked.at("level"), "problem");
-  EXPECT_THAT(unmarked.at("text").template get<std::string>(), HasSubstr("strict"));
+  EXPECT_THAT(unmarked.at("text").template get<std::string>(), HasSubstr("keyed nodes are live: strict"));
+  EXPECT_THAT(unmarked.at("fix").template get<std::string>(), StartsWith("outbox nodes --db '"));
 }
 
 TYPED_TEST(ToolKeyed, NodesSayThatTheyAreKeyed) {
