@@ -189,6 +189,9 @@ TYPED_TEST(KeyedNodes, I5_TwoNodesShareKeys) {
     auto const c = n->counters();
     EXPECT_EQ(c.hot_enqueued + c.cold_enqueued, c.settled + c.released + c.lost + c.unconfirmed) << "I13";
     EXPECT_EQ(c.healed, 0U);
+    // Each wrote the first event of a key, and took it to its listener itself.
+    EXPECT_GT(c.hot_enqueued, 0U);
+    EXPECT_GT(c.delivered, 0U);
   }
 }
 
@@ -206,6 +209,7 @@ TYPED_TEST(KeyedNodes, I5_TheHotPathAndThePollerKeepTheOrderOfOneKey) {
   ASSERT_TRUE(this->settled());
   EXPECT_EQ(this->ledger.of("k"), written);
   EXPECT_EQ(this->ledger.overlaps(), 0U);
+  EXPECT_GT(n.counters().hot_enqueued, 0U) << "the first event at least: nothing was before it";
   EXPECT_GT(n.counters().cold_enqueued, 0U);
 }
 

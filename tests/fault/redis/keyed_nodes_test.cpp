@@ -82,7 +82,18 @@ TEST_P(RedisKeyedNodes, I5_DeliverEveryKeyInTheOrderOfItsWrites) {
   for (auto& t : threads) t.join();
   EXPECT_TRUE(eventually([&] { return ledger.delivered() == keys * rows; })) << ledger.delivered();
   for (int k = 0; k < keys; ++k) EXPECT_EQ(ledger.of(std::to_string(k)), written[k]);
-  for (auto* n : {&one, &two, &three}) EXPECT_TRUE(n->stop());
+  std::uint64_t hot = 0, cold = 0;
+  for (auto* n : {&one, &two, &three}) {
+    EXPECT_TRUE(n->stop());
+    hot += n->counters().hot_enqueued;
+    cold += n->counters().cold_enqueued;
+  }
+  if (GetParam()) {
+    EXPECT_GE(hot, static_cast<std::uint64_t>(keys)) << "the first event of each key at least";
+  } else {
+    EXPECT_EQ(hot, 0U);
+    EXPECT_GE(cold, static_cast<std::uint64_t>(keys * rows));
+  }
   EXPECT_EQ(db.command("ZCARD", key("blocked")).number, 0);
   EXPECT_EQ(db.command("KEYS", "*" + name + "}:line:*").elements.size(), 0U);
 }
