@@ -39,12 +39,23 @@ void check(std::string const& name, std::string const& value) {
          "cannot be set" + (g->allowed.empty() ? "" : " to '" + value + "'") + ": " + std::string{g->why});
 }
 
-/// With a limit, or spread over partitions, a message is overtaken by later ones of its key.
-void check_order(std::string const& name, std::string const& value) {
-  if (name == "retries" || name == "message.send.max.retries") {
-    refuse("properties." + name, "cannot be set beside message_timeout = 0: a message that is given up is overtaken");
+/// What librdkafka made of the value: it ignores white space before it.
+std::string taken(rd_kafka_conf_t* c, char const* name) {
+  char value[512];
+  auto size = sizeof value;
+  return rd_kafka_conf_get(c, name, value, &size) == RD_KAFKA_CONF_OK ? value : "";
+}
+
+/// With a limit, or spread over partitions, a message is overtaken by later ones of its key. The partitioners that are
+/// called random too spread only messages without a key. librdkafka itself refuses `queuing.strategy = lifo` and more
+/// than five requests under way: its producer is idempotent.
+void check_order(rd_kafka_conf_t* c, std::map<std::string, std::string> const& properties) {
+  for (auto const* const name : {"retries", "message.send.max.retries"}) {
+    if (!properties.contains(name)) continue;
+    refuse(std::string{"properties."} + name,
+           "cannot be set beside message_timeout = 0: a message that is given up is overtaken");
   }
-  if (name == "partitioner" && value == "random") {
+  if (taken(c, "partitioner") == "random") {
     refuse("properties.partitioner",
            "cannot be set to 'random' beside message_timeout = 0: all messages of a key must share a partition");
   }
@@ -75,9 +86,9 @@ configuration configuration_of(options const& o) {
   ours("client.id", "outbox");
   for (auto const& [name, value] : o.properties) {
     check(name, value);
-    if (endless) check_order(name, value);
     set(c.get(), "properties." + name, name, value);
   }
+  if (endless) check_order(c.get(), o.properties);
   set(c.get(), "bootstrap_servers", "bootstrap.servers", o.bootstrap_servers);
   ours("message.timeout.ms", std::to_string(o.message_timeout.count()));
   return c;

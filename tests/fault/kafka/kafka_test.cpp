@@ -418,21 +418,35 @@ TEST(KafkaOptions, WithoutATimeoutASinkKeepsOrder) {
 }
 
 TEST(KafkaOptions, WhatReordersIsRefusedWithoutATimeout) {
-  for (auto const& [name, value] : std::map<std::string, std::string>{
-           {"retries", "3"}, {"message.send.max.retries", "3"}, {"partitioner", "random"}}) {
+  for (auto const& [name, value] : std::vector<std::pair<std::string, std::string>>{{"retries", "3"},
+                                                                                    {"message.send.max.retries", "3"},
+                                                                                    {"partitioner", "random"},
+                                                                                    {"partitioner", " random"},
+                                                                                    {"partitioner", "\trandom"}}) {
     kafka::options o{.bootstrap_servers = "x:1", .properties = {{name, value}}};
     EXPECT_NO_THROW(kafka::check(o)) << name << ": it promises no order";
     o.message_timeout = 0ms;
     try {
       kafka::check(o);
-      ADD_FAILURE() << name << " was taken";
+      ADD_FAILURE() << name << " = '" << value << "' was taken";
     } catch (error const& e) {
       EXPECT_EQ(e.field(), "properties." + name);
       EXPECT_THAT(e.what(), HasSubstr("message_timeout = 0"));
     }
   }
-  EXPECT_NO_THROW(
-      kafka::check({.bootstrap_servers = "x:1", .message_timeout = 0ms, .properties = {{"partitioner", "murmur2"}}}));
+  for (auto const* const value : {"murmur2", " murmur2", "consistent_random"}) {
+    EXPECT_NO_THROW(
+        kafka::check({.bootstrap_servers = "x:1", .message_timeout = 0ms, .properties = {{"partitioner", value}}}))
+        << value;
+  }
+}
+
+// They are compared as they are written, so white space before them is refused too.
+TEST(KafkaOptions, WhiteSpaceHidesNoPropertyThatWouldWeakenAPromise) {
+  for (auto const& [name, value] : std::vector<std::pair<std::string, std::string>>{
+           {"acks", " 1"}, {"enable.idempotence", "FALSE"}, {"delivery.report.only.error", " true"}}) {
+    EXPECT_THROW(kafka::check({.bootstrap_servers = "x:1", .properties = {{name, value}}}), error) << name;
+  }
 }
 
 // A node and a cluster that fails now and then: nothing is lost, and nothing is there twice.
