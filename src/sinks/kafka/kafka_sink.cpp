@@ -67,9 +67,12 @@ class kafka_sink final : public sink, private producer_observer {
 };
 
 // A producer with a fatal error is replaced. It has one thread, which ends here at the latest when the next one fails.
+// Returns null in a sink that keeps order while the broken one has reports to give: what it gives up is tried again,
+// and must not be overtaken by then.
 std::shared_ptr<producer> kafka_sink::working_producer() {
   std::lock_guard const lock{replacing_};
   if (producer_->broken()) {
+    if (keeps_order() && !producer_->empty()) return nullptr;
     std::erase_if(broken_, [](auto const& p) { return p->empty(); });
     auto fresh = new_producer();
     broken_.push_back(std::exchange(producer_, std::move(fresh)));
@@ -79,8 +82,16 @@ std::shared_ptr<producer> kafka_sink::working_producer() {
 
 // Returns false if the message was refused and reported.
 bool kafka_sink::hand_over(message const& m, std::unique_ptr<pending>& p, steady_time give_up) {
+  std::shared_ptr<producer> first;
   while (true) {
-    auto const refused = working_producer()->produce(m, p);
+    auto const to = working_producer();
+    // Nor may one go to the next producer that has waited for room in the broken one.
+    if (!to || (keeps_order() && first && first != to)) {
+      p->report({published::how::unavailable, "the producer had a fatal error, and is replaced"});
+      return false;
+    }
+    first = to;
+    auto const refused = to->produce(m, p);
     if (refused.code == RD_KAFKA_RESP_ERR_NO_ERROR) return true;
     bool const full = refused.code == RD_KAFKA_RESP_ERR__QUEUE_FULL;
     if (full && std::chrono::steady_clock::now() < give_up) {

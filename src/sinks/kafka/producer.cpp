@@ -81,16 +81,23 @@ producer::~producer() {
 void producer::serve(std::stop_token const& stop) {
   while (!stop.stop_requested()) {
     rd_kafka_poll(rk_.get(), poll_ms);
-    if (!broken_ && rd_kafka_fatal_error(rk_.get(), nullptr, 0) != RD_KAFKA_RESP_ERR_NO_ERROR) {
-      broken_ = true;
-      give_up();
-    }
+    if (rd_kafka_fatal_error(rk_.get(), nullptr, 0) == RD_KAFKA_RESP_ERR_NO_ERROR) continue;
+    broken_ = true;
+    // Again as long as there are any: a call that saw no error yet may have brought one after the first time.
+    if (!empty()) give_up();
   }
 }
 
 void producer::give_up() noexcept { rd_kafka_purge(rk_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT); }
 
 producer::refusal producer::produce(message const& m, std::unique_ptr<pending>& p) {
+  struct entrance {
+    explicit entrance(std::atomic<int>& n) : calls{n} { ++calls; }
+    entrance(entrance const&) = delete;
+    entrance& operator=(entrance const&) = delete;
+    ~entrance() { --calls; }
+    std::atomic<int>& calls;
+  } const inside{entering_};
   auto const topic = topics_.find(rk_.get(), m.topic);
   if (!topic) return {rd_kafka_last_error(), "librdkafka does not take the topic '" + m.topic + "'"};
   auto headers = headers_of(m);

@@ -53,8 +53,8 @@ class producer {
   /// It had a fatal error: it takes no more messages, and reports those that it has.
   [[nodiscard]] bool broken() const noexcept { return broken_; }
 
-  /// No message is without a report.
-  [[nodiscard]] bool empty() const noexcept { return rd_kafka_outq_len(rk_.get()) == 0; }
+  /// No message is without a report, and none is being handed over.
+  [[nodiscard]] bool empty() const noexcept { return entering_ == 0 && rd_kafka_outq_len(rk_.get()) == 0; }
 
  private:
   struct destroy {
@@ -68,6 +68,7 @@ class producer {
 
   producer_observer& observer_;
   std::atomic<bool> broken_ = false;
+  std::atomic<int> entering_ = 0;  ///< Calls of produce().
   std::unique_ptr<rd_kafka_t, destroy> rk_;
   topics topics_;  ///< After the producer: they end before it.
   std::jthread thread_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <librdkafka/rdkafka.h>
 
+#include <latch>
 #include <mutex>
 #include <outbox/memory.hpp>
 #include <outbox/outbox.hpp>
@@ -32,6 +33,10 @@ class reports {
   published of(std::string const& id) {
     std::lock_guard const lock{mutex_};
     return all_.at(id);
+  }
+  bool has(std::string const& id) {
+    std::lock_guard const lock{mutex_};
+    return all_.contains(id);
   }
   int count(published::how what) {
     std::lock_guard const lock{mutex_};
@@ -305,6 +310,55 @@ TEST_F(Kafka, AFatalErrorMakesANewProducer) {
     send(*to, id);
     return told.reach(2 + static_cast<std::size_t>(n)) && told.of(id).what == published::how::stored;
   })) << "it goes on with another producer";
+}
+
+// Keeps the thread of its producer until the test lets it go.
+class held_report final : public detail::report_slot {
+ public:
+  held_report(std::atomic<bool>& began, std::latch& let_go) : began_{began}, let_go_{let_go} {}
+  void report(published&& p) noexcept override {
+    EXPECT_EQ(p.what, published::how::unavailable) << p.reason;
+    began_ = true;
+    let_go_.wait();
+  }
+
+ private:
+  std::atomic<bool>& began_;
+  std::latch& let_go_;
+};
+
+// One message waits for the leader of its partition. It is given up when another one has a fatal error.
+TEST_F(Kafka, I5_ASinkThatKeepsOrderTakesNothingWhileABrokenProducerHasReportsToGive) {
+  if (!cluster.is_mock()) GTEST_SKIP() << "errors are injected into the mock only";
+  auto const without_leader = topic + "-2";
+  cluster.topic(topic, 1);
+  cluster.topic(without_leader, 1);
+  cluster.fail_topic(without_leader, RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE);
+  std::atomic<bool> began = false;
+  std::latch let_go{1};
+  auto o = options();
+  o.message_timeout = 0ms;
+  auto const to = kafka::open(o);
+  send(*to, "before");
+  ASSERT_TRUE(told.reach(1));
+  to->publish(envelope{{.topic = without_leader}}.make(event::json("t", "1", {.aggregate = {"a", "1"}})),
+              publish_report{std::make_unique<held_report>(began, let_go)}, steady_time::max());
+  cluster.fail_produce(RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, 1);
+  send(*to, "fatal");
+  EXPECT_TRUE(eventually([&] { return began.load(); })) << "it is given up";
+  send(*to, "behind");
+  EXPECT_TRUE(eventually([&] { return told.has("behind"); }));
+  let_go.count_down();
+  ASSERT_TRUE(told.has("behind"));
+  EXPECT_EQ(told.of("behind").what, published::how::unavailable) << "it would overtake what is tried again";
+  EXPECT_THAT(told.of("behind").reason, HasSubstr("fatal error"));
+  int n = 0;
+  EXPECT_TRUE(eventually([&] {
+    auto const id = "after" + std::to_string(n++);
+    send(*to, id);
+    return eventually([&] { return told.has(id); }) && told.of(id).what == published::how::stored;
+  })) << "it goes on with another producer";
+  EXPECT_FALSE(cluster.payloads(topic).contains("behind"));
 }
 
 TEST_F(Kafka, TheEndGivesUpWhatHasNoReport) {
