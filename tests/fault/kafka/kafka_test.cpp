@@ -565,6 +565,27 @@ class KafkaOrder : public Kafka {
     std::atomic<int>& awaited_;
   };
 
+  // The client says in its log which errors it got.
+  kafka::options watched() {
+    auto o = options();
+    o.properties["debug"] = "msg";
+    o.log = [this](log_line const& line) {
+      std::lock_guard const lock{seen_mutex_};
+      for (auto& [code, times] : seen_) {
+        if (line.message.find(rd_kafka_err2str(code)) != std::string_view::npos) ++times;
+      }
+    };
+    return o;
+  }
+  // Each injected error was an answer to a request; else the order was kept beside none.
+  void expect_errors(bool for_good) {
+    if (!cluster.is_mock()) return;
+    std::lock_guard const lock{seen_mutex_};
+    EXPECT_GT(seen_[RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION], 0);
+    EXPECT_GT(seen_[for_good ? RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED : RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS],
+              0);
+  }
+
   void write_beside_errors(node& box, std::shared_ptr<store> const& store, bool for_good) {
     for (int i = 0; i < events; ++i) {
       memory::transaction tx{*store};
@@ -589,12 +610,18 @@ class KafkaOrder : public Kafka {
       EXPECT_TRUE(std::ranges::is_sorted(all)) << "I5: " << key;
     }
   }
+
+ private:
+  std::mutex seen_mutex_;
+  std::map<rd_kafka_resp_err_t, int> seen_ = {{RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, 0},
+                                              {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, 0},
+                                              {RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, 0}};
 };
 
 // One event at a time, and none before the one ahead of it is stored: errors change nothing about that.
 TEST_F(KafkaOrder, I5_AnOrderedNodeKeepsTheOrderOfEachAggregate) {
   if (cluster.is_mock()) cluster.topic(topic, 8);
-  auto producer = options();
+  auto producer = watched();
   producer.properties["linger.ms"] = "0";
   auto const to = kafka::open(producer);
   auto const store = memory::open();
@@ -606,12 +633,14 @@ TEST_F(KafkaOrder, I5_AnOrderedNodeKeepsTheOrderOfEachAggregate) {
   EXPECT_TRUE(eventually([&] { return store->inspect().counts().done == events; })) << to->health().reason;
   box.stop();
   expect_order();
+  expect_errors(/*for_good=*/true);
+  EXPECT_GE(box.counters().deferred, cluster.is_mock() ? 1U : 0U);
 }
 
 // One event of a key at a time, and keys beside each other.
 TEST_F(KafkaOrder, I5_AKeyedNodeKeepsTheOrderOfEachKey) {
   if (cluster.is_mock()) cluster.topic(topic, 8);
-  auto const to = kafka::open(options());
+  auto const to = kafka::open(watched());
   auto const store = memory::open();
   keyed_options o{.store = store, .log = nullptr};
   o.listeners.on("t", publish(to, {.topic = topic}));
@@ -621,12 +650,14 @@ TEST_F(KafkaOrder, I5_AKeyedNodeKeepsTheOrderOfEachKey) {
   EXPECT_TRUE(eventually([&] { return store->inspect().counts().done == events; })) << to->health().reason;
   box.stop();
   expect_order();
+  expect_errors(/*for_good=*/true);
+  EXPECT_GE(box.counters().deferred, cluster.is_mock() ? 1U : 0U);
 }
 
 // The producer has many events of a key under way, and tries them again in order.
 TEST_F(KafkaOrder, I5_AProducerThatKeepsOrderHasManyEventsOfAKeyUnderWay) {
   if (cluster.is_mock()) cluster.topic(topic, 8);
-  auto producer = options();
+  auto producer = watched();
   producer.message_timeout = 0ms;
   producer.properties["linger.ms"] = "20";
   // A broker refuses a batch that follows one which it has not stored; the mock stores it.
@@ -650,6 +681,7 @@ TEST_F(KafkaOrder, I5_AProducerThatKeepsOrderHasManyEventsOfAKeyUnderWay) {
   EXPECT_TRUE(eventually([&] { return store->inspect().counts().done == events; })) << to->health().reason;
   box.stop();
   expect_order();
+  expect_errors(/*for_good=*/false);
   EXPECT_GT(most, aggregates) << "more than one of a key at a time";
 }
 
