@@ -397,6 +397,8 @@ TEST_F(Keyed, I5_ADeadEventParksItsKeyUntilItIsReplayed) {
   EXPECT_EQ(begin(), "");
   EXPECT_TRUE(free("b"));
   EXPECT_TRUE(db.row("a").blocked.has_value()) << "it stays in line";
+  EXPECT_THAT(n.log, ::testing::Contains(HasSubstr("is DEAD: no; its key waits until it is replayed or discarded")));
+  EXPECT_THAT(n.fields, ::testing::Contains(HasSubstr("key=\"=k\"")));
   n.advance(10min);
   look_again();
   EXPECT_EQ(begin(), "");
@@ -429,6 +431,7 @@ TEST_F(KeyedSkip, I5_TheNextBeginsBehindADeadEvent) {
   settle_all();
   EXPECT_EQ(status("a"), event_status::dead);
   EXPECT_FALSE(db.row("a").blocked.has_value()) << "out of line";
+  EXPECT_THAT(n.log, ::testing::Not(::testing::Contains(HasSubstr("its key waits"))));
   EXPECT_THAT(rest(), ElementsAre("c"));
   EXPECT_EQ(n.counters().chains_broken, 0U);
   EXPECT_EQ(db.store->backend().replay({}, 10), 1U);

@@ -96,11 +96,14 @@ void engine::settled(ticket& t, bool applied, steady_time now) {
   }
   if (s.outcome == outcome::dead) {
     auto const route = t.route == nullptr ? std::string{} : " of route '" + t.route->name + "'";
+    bool const parks = t.chain && !leaves_line(t);
     auto facts = about(t);
     facts.push_back({"error", s.error});
+    if (parks) facts.push_back({"key", t.chain->key});
     say(log_level::error,
         "event " + t.event.id() + " (" + t.event.type() + ")" + route + " is DEAD: " + s.error +
-            (t.route == nullptr && !t.unreadable ? "; unroutable::defer would keep it for a node that has one" : ""),
+            (t.route == nullptr && !t.unreadable ? "; unroutable::defer would keep it for a node that has one" : "") +
+            (parks ? "; its key waits until it is replayed or discarded" : ""),
         "dead", std::move(facts));
   }
   count_settled(t);
