@@ -26,8 +26,7 @@ constexpr std::size_t width_of_who = 128;
 constexpr std::size_t width_of_verb = 32;
 
 // How far one call of healing goes.
-constexpr int parts_at_once = 200;
-constexpr std::chrono::milliseconds longest_walk{500};
+constexpr int most_parts = 200;
 
 // How many DEAD rows in line are looked at for parked keys: a relay asks often.
 constexpr std::size_t most_dead = 10'000;
@@ -344,19 +343,11 @@ std::size_t redis_store::clear_notes(std::string_view which, std::size_t limit, 
   return count_of(a[0]);
 }
 
-// Walks the rows that are blocked. The thread that calls this renews leases too, so a call ends soon, and the next one
-// goes on from there. One that began in the middle goes on from the first row when it comes to the last: if there are
-// few rows, each call looks at all of them.
+// Walks the rows that are blocked. The thread that calls this renews leases too.
 std::size_t redis_store::heal(std::size_t limit) {
-  std::lock_guard const lock{healing_};
-  std::size_t healed = 0;
-  bool from_first = healed_up_to_.row.empty();
-  auto const until = std::chrono::steady_clock::now() + longest_walk;
-  for (int part = 0; part < parts_at_once && healed < limit && std::chrono::steady_clock::now() < until; ++part) {
-    healed += clear_notes("heads", limit - healed, healed_up_to_, "cannot heal the outbox");
-    if (healed_up_to_.row.empty() && std::exchange(from_first, true)) break;
-  }
-  return healed;
+  return healing_.go_on(limit, most_parts, [&](place_of_row& at, std::size_t most) {
+    return clear_notes("heads", most, at, "cannot heal the outbox");
+  });
 }
 
 // The mark goes when the notes are gone: an outbox that is marked may have some, another one may not. A node that has

@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <outbox/redis.hpp>
 #include <outbox/spi/store.hpp>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/resumed_walk.hpp"
 #include "redis/server.hpp"
 #include "redis/wake.hpp"
 
@@ -95,6 +95,7 @@ class redis_store final : public spi::store, public inspector {
   /// A row in a sorted set, and its score. Empty: before the first one.
   struct place_of_row {
     std::string row, score;
+    bool operator==(place_of_row const&) const = default;
   };
   /// Clears notes that rows wait, of those behind a place, in one script. Returns the number of rows. The place is then
   /// where the next script goes on; empty if there are no more rows.
@@ -107,8 +108,7 @@ class redis_store final : public spi::store, public inspector {
   std::string const identity_;
   std::string const shown_;  ///< In log lines.
   std::unique_ptr<wake_line> wake_;
-  std::mutex healing_;
-  place_of_row healed_up_to_;  ///< Where the next walk begins.
+  core::resumed_walk<place_of_row> healing_;
 };
 
 }  // namespace outbox::inline v0::redis

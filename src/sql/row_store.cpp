@@ -24,8 +24,7 @@ constexpr std::size_t most_notes = 500;
 
 // How many keys a walk of healing looks at without giving other threads the connection, and how far one call goes.
 constexpr std::size_t keys_at_once = 1000;
-constexpr int pages_at_once = 200;
-constexpr milliseconds longest_walk{500};
+constexpr int most_walk_pages = 200;
 
 instant claimable_at(row_view const& v) noexcept {
   return std::max(v.available_at, v.lease_until.value_or(v.available_at));
@@ -519,16 +518,10 @@ std::size_t row_store::release(std::span<owner_token const> tokens, std::chrono:
   return rows;
 }
 
-// Looks without a lock and changes only what it has found. The thread that calls this renews leases too, so a call ends
-// soon, and the next one goes on from there. One that began in the middle goes on from the first key when it comes to
-// the last: if there are few keys, each call looks at all of them.
+// Looks without a lock and changes only what it has found. The thread that calls this renews leases too.
 std::size_t row_store::heal(std::size_t limit) {
-  std::lock_guard const lock{healing_};
-  std::size_t rows = 0;
-  bool from_first = healed_up_to_.empty();
-  auto const until = std::chrono::steady_clock::now() + longest_walk;
-  for (int page = 0; page < pages_at_once && rows < limit && std::chrono::steady_clock::now() < until; ++page) {
-    auto found = look_at_heads(healed_up_to_, limit - rows);
+  return healing_.go_on(limit, most_walk_pages, [&](std::string& at, std::size_t most) {
+    auto found = look_at_heads(at, most);
     std::size_t changed = 0;
     if (!found.strays.empty()) {
       in_transaction([&](connection& c) {
@@ -536,11 +529,9 @@ std::size_t row_store::heal(std::size_t limit) {
         for (auto const seq : found.strays) changed += c.change(rows_.unblock_head, {from_now{}, seq});
       });
     }
-    rows += changed;
-    healed_up_to_ = std::move(found.last);
-    if (healed_up_to_.empty() && std::exchange(from_first, true)) break;
-  }
-  return rows;
+    at = std::move(found.last);
+    return changed;
+  });
 }
 
 row_store::page_of_keys row_store::look_at_heads(std::string_view after, std::size_t most) {

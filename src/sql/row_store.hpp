@@ -2,9 +2,9 @@
 // trip.
 #pragma once
 
-#include <mutex>
 #include <outbox/spi/claim_filter.hpp>
 
+#include "core/base/resumed_walk.hpp"
 #include "sql/note_pace.hpp"
 #include "sql/sql_store.hpp"
 #include "sql/stored_event.hpp"
@@ -105,8 +105,7 @@ class OUTBOX_SQL_EXPORT row_store : public sql_store {
   row_statements rows_;
   done_rows done_;
   note_pace note_pace_;
-  std::mutex healing_;
-  std::string healed_up_to_;  ///< The key behind which the next walk begins.
+  core::resumed_walk<std::string> healing_;  ///< Behind a key.
 };
 
 }  // namespace outbox::inline v0::sql

@@ -28,9 +28,8 @@ constexpr std::size_t most_bytes = 8U << 20U;
 constexpr std::size_t most_isolation_tries = 60;
 
 // How many keys one statement of healing looks at, and how many notes one transaction clears.
-constexpr std::size_t keys_at_once = 10'000;
-constexpr int pages_at_once = 20;
-constexpr milliseconds longest_walk{500};
+constexpr std::size_t keys_of_a_page = 10'000;
+constexpr int most_heal_pages = 20;
 constexpr std::size_t notes_at_once = 1000;
 
 // So many delivered rows of one claim get a statement of their own, which needs no join.
@@ -402,23 +401,18 @@ std::vector<place> set_store::places(std::span<std::string const> ids) {
 }
 
 // Walks the keys and not the rows: of each, the first row in line tells whether it waits for nothing. The thread that
-// calls this renews leases too, so a call ends soon; the next one goes on from there.
+// calls this renews leases too.
 std::size_t set_store::heal(std::size_t limit) {
-  std::lock_guard const lock{healing_};
-  std::size_t rows = 0;
-  auto const until = std::chrono::steady_clock::now() + longest_walk;
-  for (int page = 0; page < pages_at_once && rows < limit && std::chrono::steady_clock::now() < until; ++page) {
-    auto after = healed_up_to_;
+  return healing_.go_on(limit, most_heal_pages, [&](std::string& at, std::size_t) {
+    auto after = at;
     std::size_t found = 0;
     with_writer([&](connection& c) {
-      after = healed_up_to_;
-      found = send_heal(c, after, keys_at_once);
+      after = at;  // it may be tried again
+      found = send_heal(c, after, keys_of_a_page);
     });
-    rows += found;
-    healed_up_to_ = std::move(after);
-    if (healed_up_to_.empty()) break;
-  }
-  return rows;
+    at = std::move(after);
+    return found;
+  });
 }
 
 // Notes are cleared before the mark is removed: if this is interrupted, no node of another mode has begun beside them.

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <outbox/spi/claim_filter.hpp>
 #include <span>
@@ -16,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/resumed_walk.hpp"
 #include "sql/note_pace.hpp"
 #include "sql/row_chooser.hpp"
 #include "sql/sql_store.hpp"
@@ -159,8 +159,7 @@ class OUTBOX_SQL_EXPORT set_store : public sql_store {
   [[nodiscard]] claim_reply claim_or_isolate(connection& c, claim_request request, bool& partly,
                                              std::vector<settlement>& behind_refused);
 
-  std::mutex healing_;
-  std::string healed_up_to_;  ///< The key where the next walk begins.
+  core::resumed_walk<std::string> healing_;  ///< Behind a key.
   note_pace note_pace_;
   std::atomic<std::size_t> last_notes_ = 0;    ///< The number of rows that the last keyed claim noted,
   std::atomic<std::size_t> last_unnoted_ = 0;  ///< and of those that it could have noted and left.
