@@ -91,7 +91,7 @@ struct world::caller {
               auto& self = *static_cast<caller*>(c);
               return join(self.tx).enlist(std::make_shared<late_observer>(std::move(o), self.ends));
             },
-        .run = [](void* c, void (*use)(void*, void*), void* what) { use(what, &static_cast<caller*>(c)->tx); }};
+        .run = [](void* c, void (*use)(void*, void*), void* with) { use(with, &static_cast<caller*>(c)->tx); }};
     core.lock()->write(in.profile_.keyed ? transaction_ref{this, operations} : join(tx), what);
   }
 

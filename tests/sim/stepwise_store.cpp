@@ -16,6 +16,12 @@ using memory::claimable_some_day;
 using memory::pending;
 using choice = claim_filter::choice;
 
+namespace {
+
+bool owns(row_view const& row, row_handle const& h) { return pending(row) && row.locked_by == h.token; }
+
+}  // namespace
+
 // A transaction. Its end without a commit undoes it.
 struct stepwise_store::session {
   explicit session(stepwise_store& s) : in{s} { in.sessions_.insert(this); }
@@ -148,6 +154,11 @@ bool stepwise_store::is_locked(std::string_view id) const {
 // Lines.
 
 bool stepwise_store::in_line(row_view const& r) { return memory::in_line(r) && !key_of(r.event).empty(); }
+
+bool stepwise_store::is_parking(session const& s, seq_t seq) const {
+  auto const* const row = latest(s, seq);
+  return row != nullptr && row->status == event_status::dead && in_line(*row);
+}
 
 std::vector<row_view const*> stepwise_store::line(rows const& of, std::string const& key) {
   std::vector<row_view const*> all;
@@ -443,7 +454,6 @@ stepwise_store::step stepwise_store::renew(std::vector<row_handle> handles, mill
     auto const until = now() + lease;
     auto const seen = view(s);
     std::map<std::string, std::size_t> by_id;
-    auto const owns = [](row_view const& row, row_handle const& h) { return pending(row) && row.locked_by == h.token; };
     for (std::size_t i = 0; i < handles.size(); ++i) {
       auto const seq = seq_of(handles[i].id);
       if (seq && owns(seen.at(*seq), handles[i])) by_id.emplace(handles[i].id, i);
@@ -473,17 +483,13 @@ stepwise_store::step stepwise_store::renew(std::vector<row_handle> handles, mill
 stepwise_store::step stepwise_store::discard(std::string id, std::shared_ptr<void> /*while_open*/) {
   session s{*this};
   auto const seq = seq_of(id);
-  auto const fits = [&] {
-    auto const* const row = latest(s, *seq);
-    return row != nullptr && row->status == event_status::dead && in_line(*row);
-  };
-  if (!seq || !fits()) co_return;
+  if (!seq || !is_parking(s, *seq)) co_return;
   auto const key = key_of(latest(s, *seq)->event);
   if (++leaving_[key] == 2) world_.note("two finishers of one key");
   try {
     co_await statement(s);
     co_await lock_of{s, *seq};
-    if (fits()) {
+    if (is_parking(s, *seq)) {
       auto row = *latest(s, *seq);
       row.blocked.reset();
       s.changed.insert_or_assign(*seq, row);

@@ -94,6 +94,7 @@ class stepwise_store {
   void unblock(session& s, seq_t seq);
 
   // Sessions.
+  [[nodiscard]] bool is_parking(session const& s, seq_t seq) const;
   [[nodiscard]] row_view const* latest(session const& s, seq_t seq) const;
   [[nodiscard]] bool try_lock(session& s, seq_t seq);
   void unlock(session& s);

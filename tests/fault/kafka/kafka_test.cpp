@@ -727,7 +727,8 @@ TEST_F(KafkaOrder, I5_AMessageThatFailsForGoodParksItsKeyAndTheRestFollowsInOrde
   for (int i = 1; i < large; ++i) EXPECT_LT(first[i - 1], first[i]) << i;
   // What was under way behind it may be there twice. The last word of the key is the latest one.
   for (int i = 1; i < all; ++i) {
-    if (i != large && i - 1 != large) EXPECT_LT(last[i - 1], last[i]) << i;
+    if (i == large || i - 1 == large) continue;
+    EXPECT_LT(last[i - 1], last[i]) << i;
   }
 }
 
