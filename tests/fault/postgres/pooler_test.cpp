@@ -39,6 +39,53 @@ TEST_F(PostgresPooler, ItWorksBehindAPoolerWithoutPreparedStatements) {
   EXPECT_EQ(seen.total(), 100U);
 }
 
+// Making the indexes of keys needs one session. A node that finds them does not.
+TEST_F(PostgresPooler, I5_AKeyedNodeKeepsTheOrderBehindAPooler) {
+  constexpr int keys = 5, each = 20;
+  static_cast<void>(db.open());
+  auto const s = postgres::open(bouncer->connection(), db.options());
+  keyed_options o{.store = s, .workers = 4, .log = nullptr};
+  o.poll.every = 20ms;
+  std::mutex mutex;
+  std::map<std::string, std::vector<std::string>> delivered;
+  std::atomic<int> total = 0;
+  std::set<std::string> failed;
+  o.retry.backoff.base = 1ms;
+  o.listeners.on("t", [&](delivery const& d) -> result {
+    std::lock_guard const lock{mutex};
+    auto const key = d.event.ordering_key();
+    if (d.id.ends_with("7") && failed.insert(d.id).second) return outbox::failed{"the first time"};
+    delivered[std::string{key}].push_back(d.id);
+    ++total;
+    return done;
+  });
+  auto n = keyed(std::move(o));
+  auto const e = thrown_by([&] { n.start(); });
+  EXPECT_THAT(e.what(), HasSubstr("pooler"));
+  EXPECT_THAT(e.what(), HasSubstr("direct connection"));
+  auto with_keys = db.options();
+  with_keys.keyed = true;
+  static_cast<void>(postgres::migrate(db.connection(), with_keys));
+  n.start();
+  postgres::connection c{bouncer->connection()};
+  std::map<std::string, std::vector<std::string>> written;
+  for (int i = 0; i < keys * each; ++i) {
+    postgres::transaction tx{c, i % 2 == 0 ? postgres::send_mode::immediate : postgres::send_mode::pipelined};
+    auto const key = "k" + std::to_string(i % keys);
+    auto const id = "e" + std::to_string(i);
+    n.writer().write(tx, "t", "1", {.id = id, .ordering_key = key});
+    tx.commit();
+    written[key].push_back(id);
+  }
+  ASSERT_TRUE(eventually([&] { return total == keys * each; }));
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(n.counters().store_errors, 0U);
+  EXPECT_EQ(n.counters().healed, 0U);
+  n.stop();
+  EXPECT_EQ(delivered, written);
+  EXPECT_FALSE(failed.empty());
+}
+
 TEST_F(PostgresPooler, WhatNeedsASessionIsRefusedWithTheReason) {
   static_cast<void>(db.open());  // the tables are made without that limit
   auto o = db.options();
