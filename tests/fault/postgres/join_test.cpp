@@ -81,6 +81,45 @@ TYPED_TEST(PostgresJoin, I11_EveryByteArrivesAsItWas) {
   EXPECT_EQ(store->inspect().find("text")->event.headers().at("k"), "{\"a\",NULL}");
 }
 
+// A client whose INSERT answers nothing leaves the node to ask where the row stands.
+TYPED_TEST(PostgresJoin, I5_AKeyedNodeDeliversHotAndInTheOrderOfTheKey) {
+  ASSERT_TRUE(this->box->stop());
+  std::mutex mutex;
+  std::vector<std::string> delivered, written;
+  keyed_options o{.store = this->db.open(), .log = nullptr};
+  o.listeners.on("t", [&](delivery const& d) {
+    std::lock_guard const lock{mutex};
+    delivered.push_back(d.id);
+  });
+  auto n = keyed(std::move(o));
+  n.start();
+  for (int i = 0; i < 20; ++i) {
+    std::vector<event> events;
+    for (auto const* const part : {"a", "b", "c"}) {
+      events.push_back(event::json("t", "1", {.id = std::to_string(i) + part, .aggregate = {"order", "42"}}));
+    }
+    this->client.begin();
+    this->client.join([&](auto& tx) {
+      n.writer().write(tx, events.front());
+      n.writer().write_all(tx, std::span{events}.subspan(1));
+    });
+    if (i % 5 == 3) {
+      this->client.rollback();
+      continue;
+    }
+    this->client.commit();
+    for (auto const& e : events) written.push_back(e.id());
+  }
+  ASSERT_TRUE(eventually([&] {
+    std::lock_guard const lock{mutex};
+    return delivered.size() >= written.size();
+  }));
+  ASSERT_TRUE(n.stop());
+  EXPECT_EQ(delivered, written);
+  EXPECT_GT(n.counters().hot_enqueued, 0U);
+  EXPECT_EQ(n.counters().healed, 0U);
+}
+
 // What a session has set must not decide how it reads what is sent to it, one event at a time or many.
 TYPED_TEST(PostgresJoin, I11_SettingsOfTheSessionDoNotChangeWhatIsWritten) {
   ASSERT_TRUE(this->box->stop());  // no node delivers them
