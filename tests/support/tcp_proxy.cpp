@@ -111,6 +111,12 @@ tcp_proxy::~tcp_proxy() {
   ::close(listener_);
 }
 
+// In its next round the thread sees it.
+void tcp_proxy::stall() noexcept {
+  stalled_ = true;
+  rounds_.wait(rounds_);
+}
+
 void tcp_proxy::cut_all() noexcept {
   cut_all_ = true;
   while (cut_all_) std::this_thread::yield();
@@ -144,6 +150,8 @@ void tcp_proxy::loop() {
       cut_all_ = false;
     }
     std::vector<::pollfd> ends;
+    ++rounds_;
+    rounds_.notify_all();
     bool const stalled = stalled_;
     if (!stalled) ends.push_back({listener_, POLLIN, 0});
     for (auto const& p : pairs) {

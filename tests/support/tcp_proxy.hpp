@@ -32,8 +32,9 @@ class tcp_proxy {
   /// Closes every connection now.
   void cut_all() noexcept;
 
-  /// Refuses new connections, and passes nothing on, until `heal()`: as when the network is gone.
-  void stall() noexcept { stalled_ = true; }
+  /// Refuses new connections, and passes nothing on, until `heal()`: as when the network is gone. When it returns, what
+  /// is sent does not arrive.
+  void stall() noexcept;
   void heal() noexcept { stalled_ = false; }
 
   /// The number of connections made through the proxy.
@@ -56,6 +57,7 @@ class tcp_proxy {
   std::atomic<cut> where_ = cut::nowhere;
   std::atomic<bool> cut_all_ = false;
   std::atomic<bool> stalled_ = false;
+  std::atomic<unsigned> rounds_ = 0;  ///< How often the thread has looked whether it is stalled.
   std::atomic<bool> quit_ = false;
   std::atomic<int> connections_ = 0;
   std::atomic<int> round_trips_ = 0;
