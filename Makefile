@@ -48,7 +48,7 @@ sim: build  ## run the simulation: SEEDS=300 of them from SEED=1 on; SEEDS=1 pri
 	@build/$(PRESET)/tests/sim/outbox_sim --seed $(SEED) --seeds $(SEEDS) $(if $(PROFILE),--profile $(PROFILE))
 
 # The legs under sanitizers need no consumers. The thread sanitizer runs the examples and the code of the pages too:
-# people copy them. It has no contract suite, which has one thread.
+# people copy them.
 LEG := unit|contract|acceptance|fault|sim
 
 asan: PRESET := asan-ubsan
